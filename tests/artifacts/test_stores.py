@@ -74,7 +74,7 @@ def test_what_is_not_what_was_logged_never_takes_the_place(store, copied_city, t
     store.log(describe_dataset(copied_city), "l5-data", reference=copied_city.as_uri())
     changed(copied_city)
     before = sorted(path.name for path in tmp_path.iterdir())
-    with pytest.raises(CorruptedDataError, match=r"is not what was logged.* 1 changed \(meta.json\)"):
+    with pytest.raises(CorruptedDataError, match=r"differs from the logged version.* 1 changed \(meta.json\)"):
         store.get("l5-data", tmp_path / "out")
     (copied_city / "meta.json").unlink()
     with pytest.raises(OSError, match=r"meta\.json could not be read from file:"):

@@ -221,7 +221,7 @@ def test_local_coordinates_are_placed_by_latitudes_and_longitudes(tmp_path):
             r"relation 203\): a lanelet must",
         ),
         (lambda text: text.replace("ref='104'", "ref='999'"), r"relation 202\): way 999 is not in the file"),
-        (lambda text: text.replace("way id='101'", "way id='100'"), r"way 100\): there are two of this id"),
+        (lambda text: text.replace("way id='101'", "way id='100'"), r"way 100\): this id is used twice"),
         (lambda text: text.replace("local_x' v='20'", "local_x' v='far'"), r"node 3\): could not convert"),
         (lambda text: text.replace("local_x' v='20'", "local_x' v='1e300'"), "node 3 must be finite and within"),
         (lambda text: text.replace("local_x' v='20'", "local_x' v='nan'"), "local_x must be a finite number"),

@@ -137,7 +137,7 @@ def test_velocities_that_are_missing_are_made_of_places(tmp_path):
     del scenario["tracks"]["7"]["state"]["velocity"]
     scene = read_one(tmp_path, scenario)
     assert scene.tracks.velocities_mps[0, :, 0] == pytest.approx(np.full(sn.NUM_STEPS, 8.0), abs=1e-4)
-    assert "Velocities of 1 tracks are differences of their places." in scene.remarks
+    assert "Velocities of 1 tracks are differences of their positions." in scene.remarks
 
 
 def test_gaps_of_the_av_are_filled_and_steps_without_it_left_out(tmp_path):

@@ -55,7 +55,7 @@ REFUSED = {
     "size of a mountain": (with_value("sizes_m", (0, 2), 101.0), "up to 100 m, got .4.5, 1.8, 101.0"),
     "track far from the AV": (
         lambda: replace(SCENE, tracks=with_value("positions_m", (0, 5, 1), 2e5)()),
-        "track '17' must be within 100000 m of the first place of the AV, .* in step 5",
+        "track '17' must be within 100000 m of the first position of the AV, .* in step 5",
     ),
     "light far from the AV": (
         lambda: replace(SCENE, lights=replace(SCENE.lights, positions_m=np.array([[0.0, 2e5, 0.0]]))),

@@ -1,4 +1,4 @@
-"""Stores of dataset artifacts at Weights & Biases, MLflow and the Hugging Face hub, and trainings linked with them."""
+"""Stores for dataset artifacts: Weights & Biases, MLflow and the Hugging Face hub, with links to trainings."""
 
 from l5kit.artifacts.lineage import link_training
 from l5kit.artifacts.opening import open_store

@@ -1,4 +1,4 @@
-"""Base of the stores: what they have in common, from what a service offers of files and versions.
+"""Base class of the artifact stores, built on the files and versions that a service offers.
 
 A version holds ``manifest.json`` and, unless it was logged by reference, the dataset's files under ``data/``.
 """
@@ -44,14 +44,14 @@ _BLOCK_BYTES: Final = 2**20
 
 @dataclass(frozen=True)
 class NewVersion:
-    """A version that is to be logged, all of it checked.
+    """A version to log, already checked.
 
     Attributes:
         name: Name of the artifact.
         content: The dataset.
-        aliases: Its aliases, ``latest`` among them.
+        aliases: Its aliases, including ``latest``.
         description: Text for display.
-        reference: URL where the files lie; empty if the store is to take them.
+        reference: URL of the files; empty to upload them into the store.
     """
 
     name: str
@@ -62,19 +62,19 @@ class NewVersion:
 
     @property
     def metadata(self) -> JsonObject:
-        """What a store keeps of it, as :meth:`DatasetArtifact.from_metadata` reads it."""
+        """Metadata that a store keeps, as :meth:`DatasetArtifact.from_metadata` reads it."""
         return self.content.metadata | ({"reference": self.reference} if self.reference else {})
 
     @property
     def files(self) -> dict[str, Path]:
-        """The dataset's files that the store is to take, by their names in it."""
+        """The dataset's files to upload, by their names in the store."""
         if self.reference:
             return {}
         return {f"{DATA_FOLDER}/{file.path}": self.content.path / file.path for file in self.content.manifest.files}
 
 
 class FileStore(ArtifactStore, ABC):
-    """Store of a project at a service, an :class:`~l5kit.data.artifact.ArtifactStore` that also knows trainings."""
+    """Store of a project at a service: an :class:`~l5kit.data.artifact.ArtifactStore` that also records trainings."""
 
     def log(
         self,
@@ -88,8 +88,9 @@ class FileStore(ArtifactStore, ABC):
         """Put a dataset into the store; see :meth:`l5kit.data.artifact.ArtifactStore.log`.
 
         Raises:
-            InvalidArgumentError: A name or an alias is none, an alias looks like a version, or ``reference`` is no URL.
-            ArtifactStoreError: The service cannot be reached, or refuses.
+            InvalidArgumentError: A name or an alias is invalid, an alias looks like a version, or ``reference`` is no
+                URL.
+            ArtifactStoreError: The service is unreachable or refuses the request.
         """
         require_word(name, argument="name")
         for alias in aliases:
@@ -110,18 +111,18 @@ class FileStore(ArtifactStore, ABC):
         )
 
     def get(self, name: str, folder: str | os.PathLike[str], *, progress: Progress | None = None) -> DatasetArtifact:
-        """Fetch a version into a folder that is new or empty; it is there whole and verified, or not at all.
+        """Fetch a version into a new or empty folder; it appears complete and verified, or not at all.
 
         Args:
             name: ``NAME:ALIAS`` or ``NAME:VERSION``.
-            folder: Where to; what is around it is made.
-            progress: Called with the files of a reference that are done and their number.
+            folder: Target folder; parents are created.
+            progress: Called with the number of files of a reference that are done, and their total.
 
         Raises:
             ArtifactNotFoundError: There is no such version.
             InvalidArgumentError: The folder holds files.
-            CorruptedDataError: What came is not what was logged; the message names a file.
-            ArtifactStoreError: The service cannot be reached, or refuses.
+            CorruptedDataError: The fetched data differ from the logged data; the message names a file.
+            ArtifactStoreError: The service is unreachable or refuses the request.
         """
         target = Path(os.path.abspath(folder))
         if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
@@ -134,22 +135,22 @@ class FileStore(ArtifactStore, ABC):
         return artifact
 
     def use(self, name: str, folder: str | os.PathLike[str] | None = None) -> Path:
-        """Return a folder that has a version of a dataset.
+        """Return a folder with a version of a dataset.
 
         Args:
             name: ``NAME:ALIAS`` or ``NAME:VERSION``.
-            folder: A folder that should have it: all its files are digested. None for one in the user's cache, into
-                which it is fetched unless it is there as it was logged. Files there that were not written to since
-                they were digested are not read again; more files than were logged do not matter.
+            folder: A folder that should hold the version: all its files are verified by digest. None for a folder in
+                the user's cache, which is filled unless it already holds the version unchanged. Digests of unmodified
+                cached files are reused; extra files in the cache do not matter.
 
         Raises:
             CorruptedDataError: The folder has other data; the message names a file.
             ArtifactNotFoundError: There is no such version.
-            ArtifactStoreError: The service cannot be reached, or refuses.
+            ArtifactStoreError: The service is unreachable or refuses the request.
         """
         artifact = self.find(name)
         if folder is not None:
-            # The manifest is fetched only to tell in which file the folder differs.
+            # fetch the manifest only to name the file that differs
             current = Manifest.of(Path(folder))
             if current.digest == artifact.digest:
                 return Path(folder)
@@ -158,7 +159,7 @@ class FileStore(ArtifactStore, ABC):
                 f"{Path(folder)} has the digest {current.digest}, and {artifact} has {artifact.digest}"
             )
 
-        # One process fetches at a time; the others then see what it has fetched.
+        # One process fetches at a time; the others wait for its result.
         cached = cache_folder() / _CACHE_FOLDER / artifact.digest
         with hold_lock(cached.with_name(f"{cached.name}.lock")):
             if not self._is_there(artifact, cached):
@@ -169,20 +170,20 @@ class FileStore(ArtifactStore, ABC):
 
     @property
     def can_answer(self) -> bool:
-        """Whether the store can be asked now; it can only take where it is offline."""
+        """Whether the store can answer queries now; an offline store can only log."""
         return True
 
     @abstractmethod
     def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
-        """Return the versions of a dataset, or of all in the project, the newest of each name first."""
+        """Return the versions of a dataset, or of all datasets of the project, the newest of each name first."""
 
     @abstractmethod
     def find(self, name: str) -> DatasetArtifact:
-        """Return the version that ``NAME:ALIAS`` means now.
+        """Return the version that ``NAME:ALIAS`` currently points to.
 
         Raises:
             ArtifactNotFoundError: There is none.
-            ArtifactStoreError: The service cannot be reached, or refuses.
+            ArtifactStoreError: The service is unreachable or refuses the request.
         """
 
     def read_manifest(self, name: str) -> Manifest:
@@ -190,22 +191,22 @@ class FileStore(ArtifactStore, ABC):
 
         Raises:
             ArtifactNotFoundError: There is no such version.
-            ArtifactStoreError: The service cannot be reached, or refuses.
-            CorruptedDataError: It is not that of the version.
+            ArtifactStoreError: The service is unreachable or refuses the request.
+            CorruptedDataError: The manifest does not match the version.
         """
         return self._manifest_of(self.find(name))
 
     @abstractmethod
     def log_training(self, training: Training, dataset: str, *, data: DatasetContent | None = None) -> str:
-        """Record that a training used a version of a dataset, and the weights that came out of it.
+        """Record that a training used a version of a dataset, and the resulting weights.
 
         Args:
             training: The training.
             dataset: ``NAME:ALIAS`` of the dataset.
-            data: The data that it used, which has the digest of the dataset.
+            data: The data that was used, with the digest of the dataset.
 
         Returns:
-            Where the service shows it.
+            URL or path of the record at the service.
         """
 
     @abstractmethod
@@ -214,10 +215,10 @@ class FileStore(ArtifactStore, ABC):
 
     @abstractmethod
     def _fetch(self, artifact: DatasetArtifact, name: str, folder: Path) -> None:
-        """Put ``manifest.json`` or the folder ``data`` of a version into a folder; who asks looks at what has come."""
+        """Put ``manifest.json`` or the folder ``data`` of a version into a folder; the caller verifies the result."""
 
     def _manifest_of(self, artifact: DatasetArtifact) -> Manifest:
-        """Return the manifest of a version, which says what the version says."""
+        """Return the manifest of a version, whose digest is the one recorded by the version."""
         with TemporaryDirectory() as scratch:
             self._fetch(artifact, MANIFEST_FILE, Path(scratch))
             manifest = Manifest.read(Path(scratch, MANIFEST_FILE))
@@ -229,7 +230,7 @@ class FileStore(ArtifactStore, ABC):
         return manifest
 
     def _fetch_verified(self, artifact: DatasetArtifact, scratch: Path, progress: Progress | None) -> Path:
-        """Return a folder below ``scratch`` with the files of a version and nothing else."""
+        """Return a folder below ``scratch`` with exactly the files of a version."""
         manifest, data = self._manifest_of(artifact), scratch / DATA_FOLDER
         if artifact.is_reference:
             fetch_files(artifact.location, [file.path for file in manifest.files], data, progress=progress)
@@ -240,16 +241,16 @@ class FileStore(ArtifactStore, ABC):
         return data
 
     def _is_there(self, artifact: DatasetArtifact, cached: Path) -> bool:
-        """Return whether all files of a version are in the cache as they were logged; there may be more."""
+        """Return whether the cache holds all files of a version unchanged; it may hold more."""
         if not cached.is_dir():
             return False
-        # Digests of files are kept, so that the first look is cheap. With more files the digest of the folder is
-        # another one, and each file is compared.
+        # File digests are cached, so the first check is cheap. With extra files the digest of the folder differs, and
+        # each file is compared.
         try:
             if dataset_digest(cached, cache=True) == artifact.digest:
                 return True
             current = Manifest.of(cached)
-        except (L5KitError, OSError):  # it cannot be read, so it is fetched again
+        except (L5KitError, OSError):  # unreadable, so it is fetched again
             return False
         differences = self._manifest_of(artifact).compare(current)
         return not (differences.missing or differences.changed)
@@ -262,24 +263,24 @@ def _require_no_difference(manifest: Manifest, folder: Path, *, what: str, curre
         return
     kinds = (("missing", differences.missing), ("changed", differences.changed), ("extra", differences.extra))
     texts = [f"{len(paths)} {kind} ({paths[0]}{', ...' if len(paths) > 1 else ''})" for kind, paths in kinds if paths]
-    raise CorruptedDataError(f"{what} is not what was logged; of its files, {', '.join(texts)}")
+    raise CorruptedDataError(f"{what} differs from the logged version; of its files,{', '.join(texts)}")
 
 
 def fetch_files(url: str, paths: Sequence[str], folder: Path, *, progress: Progress | None = None) -> None:
-    """Copy files from below a URL into a folder.
+    """Copy files below a URL into a folder.
 
     Args:
-        url: Where they lie, for fsspec: ``file://``, ``https://``, ``s3://``, ``memory://``, ...
+        url: Base URL of the files, for fsspec: ``file://``, ``https://``, ``s3://``, ``memory://``, ...
         paths: Relative paths, which stay below the folder.
-        folder: Where they are put, under the same paths.
-        progress: Called with the files that are done and their number.
+        folder: Target folder; the relative paths are kept.
+        progress: Called with the number of files done and their total.
 
     Raises:
         ArtifactStoreError: A file cannot be read; the message names it.
         InvalidArgumentError: fsspec does not know the kind of URL.
         MissingDependencyError: fsspec needs a library for this kind of URL.
     """
-    file_system, root = open_file_system(path_of(url))  # fsspec leaves %20 in file:// URLs as it is
+    file_system, root = open_file_system(path_of(url))  # fsspec does not decode %20 in file:// URLs
     for number, path in enumerate(paths):
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -287,7 +288,7 @@ def fetch_files(url: str, paths: Sequence[str], folder: Path, *, progress: Progr
         try:
             with file_system.open(source, "rb") as opened, open(target, "wb") as copy:
                 shutil.copyfileobj(opened, copy, _BLOCK_BYTES)
-        except Exception as error:  # each file system has errors of its own
+        except Exception as error:  # each file system raises its own errors
             raise ArtifactStoreError(f"{path} could not be read from {url}: {error or type(error).__name__}") from error
         if progress is not None:
             progress(number + 1, len(paths))

@@ -1,7 +1,7 @@
-"""Store at the Hugging Face hub: a version is a commit of a dataset repository, an alias a tag of git.
+"""Store at the Hugging Face hub: a version is a commit of a dataset repository, an alias a git tag.
 
-Branches and tags move; what is recorded is the hash of the commit that they meant. ``HF_ENDPOINT`` and ``HF_TOKEN`` say
-where the hub is and who asks.
+Branches and tags move, so records hold the commit hash that they pointed to. ``HF_ENDPOINT`` and ``HF_TOKEN`` set the
+address of the hub and the credentials.
 """
 
 import json
@@ -39,26 +39,26 @@ _CARD_FILE: Final = "README.md"
 _BRANCH: Final = "main"
 _TAG: Final = "l5kit"
 _TITLE: Final = "l5kit: "
-"""Start of the first line of commits that are versions."""
+"""Prefix of the commit titles that mark versions."""
 
 _DATASET: Final = "dataset"
 _MODEL: Final = "model"
 _NOT_FOUND: Final = (EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError)
 _NO_ANSWER: Final = (GatedRepoError, LocalEntryNotFoundError)
-"""Classes below those of ``_NOT_FOUND`` that mean something else."""
+"""Subclasses of ``_NOT_FOUND`` that do not mean a missing version."""
 
 _ITS_LIBRARIES: Final = ("huggingface_hub", "httpx", "httpx2", "requests")
 
 
 class HubStore(FileStore):
-    """Versions of datasets in the repositories of a user or organization at the hub, one for each name.
+    """Versions of datasets in the repositories of a user or organization at the hub, one repository per name.
 
     Args:
         project: The user or organization.
         endpoint: Address of the hub; None for that of the environment.
 
     Raises:
-        InvalidArgumentError: No user is called so.
+        InvalidArgumentError: The name of the user is invalid.
     """
 
     def __init__(self, project: str, *, endpoint: str | None = None) -> None:
@@ -66,7 +66,7 @@ class HubStore(FileStore):
         self._api: Final = HfApi(endpoint=endpoint, library_name="l5kit", library_version=__version__)
 
     def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
-        """Return the versions of a dataset, or of all of the user, the newest of each name first."""
+        """Return the versions of a dataset, or of all datasets of the user, the newest of each name first."""
         versions: tuple[DatasetArtifact, ...] = ()
         with _translated_errors():
             names = [name] if name else []
@@ -78,12 +78,12 @@ class HubStore(FileStore):
                 versions += tuple(
                     self._record(one, commit.commit_id, aliases, created=commit.created_at.isoformat())
                     for commit in self._api.list_repo_commits(repository, repo_type=_DATASET)
-                    if commit.title.startswith(_TITLE)  # commits of others are no versions
+                    if commit.title.startswith(_TITLE)  # other commits are no versions
                 )
         return versions
 
     def find(self, name: str) -> DatasetArtifact:
-        """Return the version that ``NAME:ALIAS`` means now; see :meth:`FileStore.find`.
+        """Return the version that ``NAME:ALIAS`` currently points to; see :meth:`FileStore.find`.
 
         The alias may be a tag, a branch, or the hash of a commit; ``latest`` is the branch ``main``.
         """
@@ -102,7 +102,7 @@ class HubStore(FileStore):
             "dataset_digest": used.digest,
             "result": dict(training.result),
         }
-        # The hub links the page of the model with the dataset in its head.
+        # The hub links the model's page with the dataset named in the card's header.
         card = ["---", "library_name: l5kit", "tags:", f"- {_TAG}", "datasets:", f"- {facts['dataset']}", "---"]
         card += [f"# {training.name}", "", f"Trained on `{facts['dataset']}` at commit `{used.version}`.", ""]
         contents = {_CARD_FILE: "\n".join(card), "l5kit.json": _as_json(facts)}
@@ -119,7 +119,7 @@ class HubStore(FileStore):
         return str(commit.commit_url)
 
     def _log(self, version: NewVersion) -> DatasetArtifact:
-        # The card is the page of the dataset, whose head is what the hub searches.
+        # The card is the dataset's page; the hub searches its header.
         repository, digest = self._repository_of(version.name), version.content.manifest.digest
         card = ["---", "tags:", f"- {_TAG}", "---", f"# {version.name}", "", version.description, ""]
         card += [f"Digest: `{digest}`", ""]
@@ -131,7 +131,7 @@ class HubStore(FileStore):
         with _translated_errors():
             self._api.create_repo(repository, repo_type=_DATASET, exist_ok=True)
             there = set(self._api.list_repo_files(repository, repo_type=_DATASET))
-            # Files of the version before that this one lacks go with the same commit.
+            # files of the previous version that this one lacks are deleted in the same commit
             gone = [name for name in sorted(there - version.files.keys()) if name.startswith(f"{DATA_FOLDER}/")]
             operations: Sequence[CommitOperationAdd | CommitOperationDelete] = [
                 *(CommitOperationAdd(name, str(path)) for name, path in version.files.items()),
@@ -143,9 +143,9 @@ class HubStore(FileStore):
             )
             commit = str(made.oid)
             for alias in version.aliases:
-                if alias == LATEST:  # which is the branch
+                if alias == LATEST:  # the branch itself
                     continue
-                if alias in self._tags(repository):  # a tag is moved; for a moment there is none
+                if alias in self._tags(repository):  # moving a tag means deleting and creating it
                     self._api.delete_tag(repository, tag=alias, repo_type=_DATASET)
                 self._api.create_tag(repository, tag=alias, revision=commit, repo_type=_DATASET)
             return self._record(version.name, commit, self._aliases(version.name))
@@ -161,7 +161,7 @@ class HubStore(FileStore):
                 self._repository_of(artifact.name),
                 repo_type=_DATASET,
                 revision=artifact.version,
-                allow_patterns=[name, f"{name}/*"],  # in which the star stands for slashes as well
+                allow_patterns=[name, f"{name}/*"],  # here * also matches slashes
                 local_dir=folder,
             )
 
@@ -169,16 +169,16 @@ class HubStore(FileStore):
         return f"{self.project}/{name}"
 
     def _resolve(self, name: ArtifactName) -> str:
-        """Return the hash of the commit that an alias means now."""
+        """Return the commit hash that an alias currently points to."""
         revision = _BRANCH if name.alias == LATEST else name.alias
         return str(self._api.repo_info(self._repository_of(name.name), revision=revision, repo_type=_DATASET).sha)
 
     def _aliases(self, name: str) -> dict[str, str]:
-        """Return the commit of each tag, and of ``latest`` behind them."""
+        """Return the commit of each tag, and last that of ``latest``."""
         return self._tags(self._repository_of(name)) | {LATEST: self._resolve(ArtifactName(name))}
 
     def _record(self, name: str, commit: str, aliases: Mapping[str, str], *, created: str = "") -> DatasetArtifact:
-        """Return the record of a commit, with those of the aliases that mean it."""
+        """Return the record of a commit, with the aliases that point to it."""
         repository = self._repository_of(name)
         file = self._api.hf_hub_download(repository, _RECORD_FILE, repo_type=_DATASET, revision=commit)
         metadata = read_metadata(Path(file).read_text("utf-8"), called=f"{_RECORD_FILE} of {repository}@{commit}")
@@ -199,7 +199,7 @@ def _as_json(content: Mapping[str, object]) -> str:
 
 @contextmanager
 def _translated_errors(missing: str = "") -> Iterator[None]:
-    """Turn errors of the library into those of stores; ``missing`` is what was looked up."""
+    """Turn errors of the library into store errors; ``missing`` names the version that was looked up."""
     try:
         yield
     except Exception as error:

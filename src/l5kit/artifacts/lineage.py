@@ -1,4 +1,4 @@
-"""Lineage: which training used which version of a dataset, and which weights came out of it."""
+"""Lineage: the version of a dataset that a training used, and the resulting weights."""
 
 import os
 from dataclasses import dataclass, replace
@@ -15,25 +15,25 @@ from l5kit.errors import InvalidArgumentError
 def link_training(
     run_folder: str | os.PathLike[str], store: FileStore, dataset: str, *, data: DatasetContent | None = None
 ) -> str:
-    """Record in a store that a training used a version of a dataset, with the weights that came out of it.
+    """Record in a store that a training used a version of a dataset, with the resulting weights.
 
     Args:
-        run_folder: Folder of ``l5kit train`` or ``l5kit train-rl``. Weights, ``config.yaml`` and ``result.json`` in it
-            are logged as a model; the states to go on from are not. Where it tells the digest of the log that was
-            trained on, the dataset has to be or hold that.
+        run_folder: Run folder of ``l5kit train`` or ``l5kit train-rl``. Its weights, ``config.yaml`` and
+            ``result.json`` are logged as a model; states for resuming are not. If it records the digest of the log
+            that was trained on, the dataset must be or contain that log.
         store: From :func:`~l5kit.artifacts.open_store`.
         dataset: ``NAME:ALIAS`` of the dataset in the store.
-        data: The data that was trained on, from :func:`~l5kit.data.artifact.describe_dataset`, where it is to be proved
-            that it is what the store has; None to believe it.
+        data: The data that was trained on, from :func:`~l5kit.data.artifact.describe_dataset`, to check it against the
+            store; None to skip this check.
 
     Returns:
-        Where the service shows it; the folder of the run where it is offline.
+        URL of the record at the service; if offline, the folder of the run.
 
     Raises:
         FileNotFoundError: There is no training in the folder.
-        InvalidArgumentError: There are no weights in it, or the data is not what the store has.
+        InvalidArgumentError: The folder has no weights, or the data differ from those in the store.
         ArtifactNotFoundError: There is no such version.
-        ArtifactStoreError: The service cannot be reached, or refuses.
+        ArtifactStoreError: The service is unreachable or refuses the request.
     """
     training = read_training(run_folder)
     trained = training.data_digest
@@ -45,7 +45,7 @@ def link_training(
                 f"{manifest.digest}; name the version that was trained on"
             )
 
-        # A training tells the digest of its log, which may be the dataset itself or one of the logs in it.
+        # A training records the digest of its log, which may be the dataset itself or one of the logs in it.
         logs: dict[str, list[FileDigest]] = {}
         for file in manifest.files:
             before, suffix, below = file.path.partition(".zarr/")
@@ -61,12 +61,12 @@ def link_training(
 
 @dataclass(frozen=True)
 class DatasetInUse:
-    """Version of a dataset that a training says it uses, written ``SERVICE:PROJECT/NAME:ALIAS``.
+    """Version of a dataset that a training declares as its input, written ``SERVICE:PROJECT/NAME:ALIAS``.
 
     Attributes:
         service: One of :data:`~l5kit.artifacts.opening.STORES`.
         project: Project at the service.
-        dataset: ``NAME:ALIAS`` in it.
+        dataset: ``NAME:ALIAS`` in the project.
     """
 
     service: str
@@ -75,12 +75,12 @@ class DatasetInUse:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return what a text such as ``wandb:team/driving/l5-data:v3`` stands for.
+        """Parse a text such as ``wandb:team/driving/l5-data:v3``.
 
         Raises:
-            InvalidArgumentError: It is not written so.
-            ArtifactNotFoundError: There is no such version, where the store can tell.
-            ArtifactStoreError: The service cannot be reached, or refuses.
+            InvalidArgumentError: The text does not have this form.
+            ArtifactNotFoundError: There is no such version; only checked if the store can answer.
+            ArtifactStoreError: The service is unreachable or refuses the request.
         """
         service, _, path = text.partition(":")
         project, slash, name = path.rpartition("/")
@@ -98,6 +98,6 @@ class DatasetInUse:
         """Record the training in a folder; see :func:`link_training`.
 
         Raises:
-            ArtifactStoreError: The service cannot be reached, or refuses; what was trained stays.
+            ArtifactStoreError: The service is unreachable or refuses the request; the training itself is kept.
         """
         return link_training(run_folder, open_store(self.service, self.project), self.dataset)

@@ -1,6 +1,6 @@
-"""Store at MLflow: a version is a run of an experiment, with the files as its artifacts and what it says as tags.
+"""Store at MLflow: a version is a run of an experiment, with the files as artifacts and the metadata as tags.
 
-Where the experiments are kept is said by ``MLFLOW_TRACKING_URI``.
+``MLFLOW_TRACKING_URI`` sets the location of the experiments.
 """
 
 import json
@@ -45,12 +45,12 @@ class MLflowStore(FileStore):
     """Versions of datasets in an experiment of MLflow.
 
     Args:
-        project: Name of the experiment; it is made when something is logged.
-        tracking_uri: Where experiments are kept; None for that of the environment.
+        project: Name of the experiment; it is created by the first log.
+        tracking_uri: Location of the experiments; None for that of the environment.
 
     Raises:
         InvalidArgumentError: The name of the experiment is empty.
-        ArtifactStoreError: There can be no experiments at such a place.
+        ArtifactStoreError: The tracking URI is not supported.
     """
 
     def __init__(self, project: str, *, tracking_uri: str | None = None) -> None:
@@ -61,17 +61,17 @@ class MLflowStore(FileStore):
             self._client: Final = MlflowClient(tracking_uri=tracking_uri)
 
     def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
-        """Return the versions of a dataset, or of all in the experiment, the newest of each name first."""
+        """Return the versions of a dataset, or of all datasets of the experiment, the newest of each name first."""
         with _translated_errors():
             records = [_record(run) for run in self._runs(name)]
         return tuple(sorted(records, key=lambda artifact: (artifact.name, -_number_of(artifact.version))))
 
     def find(self, name: str) -> DatasetArtifact:
-        """Return the version that ``NAME:ALIAS`` means now; see :meth:`FileStore.find`."""
+        """Return the version that ``NAME:ALIAS`` currently points to; see :meth:`FileStore.find`."""
         return _record(self._find(ArtifactName.parse(name)))
 
     def log_training(self, training: Training, dataset: str, *, data: DatasetContent | None = None) -> str:  # noqa: ARG002
-        """Record a run that has the dataset as its input and the weights as its artifacts."""
+        """Record a run with the dataset as its input and the weights as its artifacts."""
         used = self.find(dataset)
         tags = {_TYPE: MODEL_TYPE, _NAME: training.name, _DATASET: str(used), _DIGEST: used.digest}
         scores = {key: float(value) for key, value in training.result.items() if isinstance(value, (int, float))}
@@ -80,7 +80,7 @@ class MLflowStore(FileStore):
         with _translated_errors(), self._run(training.name, tags) as run_id:
             logged = Dataset(
                 name=str(used),
-                digest=used.digest[:36],  # MLflow keeps no more
+                digest=used.digest[:36],  # the limit of MLflow
                 source_type="l5kit",
                 source=json.dumps(source),
                 profile=json.dumps(profile),
@@ -95,7 +95,7 @@ class MLflowStore(FileStore):
 
     def _log(self, version: NewVersion) -> DatasetArtifact:
         with _translated_errors():
-            # A run with the same data at the same place is that version, and gets new aliases alone.
+            # A run with the same data at the same location is that version, and only gets the new aliases.
             known = self._runs(version.name)
             manifest, same = version.content.manifest, []
             for run in known:
@@ -117,9 +117,9 @@ class MLflowStore(FileStore):
                 with self._run(f"{version.name} v{number}", tags) as run_id:
                     self._client.log_text(run_id, manifest.to_json(), MANIFEST_FILE)
                     self._log_files(run_id, version.files)
-                    self._client.set_tag(run_id, _STATE, _COMPLETE)  # at last, as runs without it are no versions
+                    self._client.set_tag(run_id, _STATE, _COMPLETE)  # last: runs without it are no versions
 
-            # An alias is a tag of one run: it is taken from the others first.
+            # An alias is a tag of a single run, so it is first removed from the other runs.
             for alias in version.aliases:
                 for run in known:
                     if f"{_ALIAS}{alias}" in run.data.tags:
@@ -148,7 +148,7 @@ class MLflowStore(FileStore):
         )
 
     def _runs(self, name: str | None) -> Sequence[Run]:
-        """Return the runs with whole versions of a dataset, or of all."""
+        """Return the runs with complete versions of a dataset, or of all datasets."""
         experiment = self._client.get_experiment_by_name(self.project)
         if experiment is None:
             return []
@@ -166,7 +166,7 @@ class MLflowStore(FileStore):
 
     @contextmanager
     def _run(self, name: str, tags: Mapping[str, str]) -> Iterator[str]:
-        """Make a run, give its id, and end it: as failed where an error comes."""
+        """Create a run, yield its id, and end it, as failed after an error."""
         experiment = self._client.get_experiment_by_name(self.project)
         experiment_id = experiment.experiment_id if experiment else self._client.create_experiment(self.project)
         run_id = self._client.create_run(experiment_id, tags=dict(tags), run_name=name).info.run_id
@@ -199,7 +199,7 @@ def _number_of(version: str) -> int:
 
 @contextmanager
 def _translated_errors() -> Iterator[None]:
-    """Turn errors of the library into those of stores."""
+    """Turn errors of the library into store errors."""
     try:
         yield
     except (MlflowException, OSError) as error:

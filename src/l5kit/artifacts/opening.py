@@ -11,24 +11,24 @@ _LIBRARIES: Final = {
     "mlflow": ("mlflow", "MLflow"),
     "hub": ("huggingface_hub", "huggingface-hub"),
 }
-"""Module of the library of each service, and what the library is called."""
+"""Module of the library of each service, and the library's display name."""
 
 STORES: Final = tuple(_LIBRARIES)
 """Names of the services: Weights & Biases, MLflow, the Hugging Face hub."""
 
 
 def open_store(service: str, project: str) -> FileStore:
-    """Return the store of a project at a service, which is not contacted yet.
+    """Return the store of a project at a service, without contacting it.
 
     Args:
-        service: One of :data:`STORES`. Where it is, and who asks, is in its own variables of the environment
-            (``WANDB_BASE_URL``, ``MLFLOW_TRACKING_URI``, ``HF_ENDPOINT``, ...) or where its login has put it.
+        service: One of :data:`STORES`. Its address and credentials come from its own environment variables
+            (``WANDB_BASE_URL``, ``MLFLOW_TRACKING_URI``, ``HF_ENDPOINT``, ...) or from its login.
         project: Project, with or without its owner (``ENTITY/PROJECT``), at W&B; experiment at MLflow; user or
             organization at the hub.
 
     Raises:
         UnsupportedValueError: There is no such service.
-        InvalidArgumentError: A project is not called so.
+        InvalidArgumentError: The name of the project is invalid.
         MissingDependencyError: The library of the service is not installed.
     """
     if service not in STORES:

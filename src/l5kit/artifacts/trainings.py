@@ -1,4 +1,4 @@
-"""Trainings as stores record them: a folder of ``l5kit train`` or ``l5kit train-rl``, its configuration and weights."""
+"""Trainings as recorded by stores: a run folder of ``l5kit train`` or ``l5kit train-rl``, with config and weights."""
 
 import os
 import re
@@ -19,11 +19,11 @@ _WEIGHTS: Final = ("*.safetensors", "driver.zip", "best.zip")
 
 @dataclass(frozen=True)
 class Training:
-    """A training that has come to its end, or to a checkpoint.
+    """A training that has finished or written a checkpoint.
 
     Attributes:
-        folder: Where its files are.
-        name: Name of the folder, for what came out of it.
+        folder: The run folder.
+        name: Name of the folder, used for the model.
         config: Its configuration.
         result: Numbers of ``result.json``, such as steps and scores, by name; empty before the end.
         files: Weights, configuration and result, by their names.
@@ -37,7 +37,7 @@ class Training:
 
     @property
     def data_digest(self) -> str | None:
-        """Digest of the log that was trained on, where ``result.json`` tells."""
+        """Digest of the log that was trained on, if ``result.json`` records it."""
         data = self.result.get("data")
         digest = data.get("digest") if isinstance(data, dict) else None
         return digest if isinstance(digest, str) else None
@@ -49,7 +49,7 @@ def read_training(folder: str | os.PathLike[str]) -> Training:
     Raises:
         FileNotFoundError: There is no ``config.yaml``.
         InvalidArgumentError: There are no weights yet.
-        ConfigError: A file of it is broken.
+        ConfigError: One of its files is malformed.
     """
     path = Path(os.path.abspath(folder))
     if not (path / _CONFIG_FILE).is_file():

@@ -1,7 +1,7 @@
 """Store at Weights & Biases: a version is an artifact of type ``dataset`` that a run has logged.
 
-With ``WANDB_MODE=offline`` runs are written to the folder ``wandb`` (or ``WANDB_DIR``), and sent by ``wandb sync``.
-What needs an answer of the server is refused then.
+With ``WANDB_MODE=offline`` runs are written to the folder ``wandb`` (or ``WANDB_DIR``) and uploaded by ``wandb sync``;
+calls that need an answer of the server are then refused.
 """
 
 import os
@@ -35,10 +35,10 @@ class WandbStore(FileStore):
     """Versions of datasets in a project at Weights & Biases.
 
     Args:
-        project: Name of the project, or ``ENTITY/PROJECT``; without entity, that of who is logged in.
+        project: Name of the project, or ``ENTITY/PROJECT``; the default entity is that of the login.
 
     Raises:
-        InvalidArgumentError: A project is not called so.
+        InvalidArgumentError: The name of the project is invalid.
     """
 
     def __init__(self, project: str) -> None:
@@ -50,14 +50,14 @@ class WandbStore(FileStore):
 
     @property
     def can_answer(self) -> bool:
-        """Whether the server can be asked, which ``WANDB_MODE`` says."""
+        """Whether the server can be queried, according to ``WANDB_MODE``."""
         return os.environ.get(_MODE, "online") not in (*_OFFLINE, _OFF)
 
     def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
-        """Return the versions of a dataset, or of all in the project, the newest of each name first.
+        """Return the versions of a dataset, or of all datasets of the project, the newest of each name first.
 
         Raises:
-            ArtifactStoreError: The run is offline, or the server cannot be reached or refuses.
+            ArtifactStoreError: The run is offline, or the server is unreachable or refuses the request.
         """
         with _translated_errors():
             api = self._server("list artifacts")
@@ -73,24 +73,24 @@ class WandbStore(FileStore):
             return tuple(self._record(artifact) for artifact in artifacts)
 
     def find(self, name: str) -> DatasetArtifact:
-        """Return the version that ``NAME:ALIAS`` means now; see :meth:`FileStore.find`."""
+        """Return the version that ``NAME:ALIAS`` currently points to; see :meth:`FileStore.find`."""
         return self._record(self._artifact(name))
 
     def log_training(self, training: Training, dataset: str, *, data: DatasetContent | None = None) -> str:
         """Record a run of type ``training`` that uses the dataset and logs an artifact of type ``model``.
 
-        A run that is offline cannot ask which version ``dataset`` is. With ``data`` it says what the version holds,
-        so that the server finds it by its content when the run is synced.
+        An offline run cannot look up which version ``dataset`` is. With ``data`` it records the content of the version,
+        so that the server identifies it when the run is synced.
         """
         name = ArtifactName.parse(dataset)
         config = {**training.config, "dataset": str(name)}
         with _translated_errors(), self._run("training", training.name, config) as run:
-            digest = ""  # a run that is offline cannot know it without the data
+            digest = ""  # unknown to an offline run without the data
             if not run.offline:
                 used = run.use_artifact(self._path_of(name), type=DATASET_TYPE)
                 digest = str(used.metadata.get("digest", ""))
             elif data is not None:
-                # use_artifact refuses runs that are offline, and log_artifact would move the alias latest to this one
+                # use_artifact refuses offline runs, and log_artifact would move the alias latest to this version
                 same = _draft(NewVersion(name.name, data, (), data.description, ""))
                 same.finalize()
                 if run._interface is None:
@@ -144,7 +144,7 @@ class WandbStore(FileStore):
         return f"{self.entity}/{self.project}/" if self.entity else f"{self.project}/"
 
     def _record(self, artifact: wandb.Artifact, *, aliases: Sequence[str] = ()) -> DatasetArtifact:
-        """Return the record of an artifact of the server."""
+        """Return the record of an artifact on the server."""
         name = artifact.name.partition(":")[0]
         return DatasetArtifact.from_metadata(
             name,
@@ -157,10 +157,10 @@ class WandbStore(FileStore):
         )
 
     def _server(self, what: str) -> wandb.Api:
-        """Return the server's interface.
+        """Return the API of the server.
 
         Raises:
-            ArtifactStoreError: The environment says that runs are offline.
+            ArtifactStoreError: The environment sets runs to offline.
         """
         if not self.can_answer:
             raise ArtifactStoreError(
@@ -170,7 +170,7 @@ class WandbStore(FileStore):
 
     @contextmanager
     def _run(self, job_type: str, name: str, config: JsonObject) -> Iterator[wandb.Run]:
-        """Open a run, and end it: as failed where an error comes."""
+        """Open a run and end it, as failed after an error."""
         if os.environ.get(_MODE) == _OFF:
             raise ArtifactStoreError(f"{_MODE} is {_OFF!r}, with which nothing is logged; unset it, or set 'offline'")
         settings = wandb.Settings(
@@ -180,7 +180,7 @@ class WandbStore(FileStore):
             project=self.project,
             entity=self.entity,
             config=config,
-            mode=None if self.can_answer else "offline",  # the library itself reads the environment only once
+            mode=None if self.can_answer else "offline",  # the library reads the environment only once
             reinit="create_new",
             settings=settings,
         )
@@ -193,7 +193,7 @@ class WandbStore(FileStore):
 
 
 def _draft(version: NewVersion) -> wandb.Artifact:
-    """Return an artifact that is not logged yet. Files are not copied: they have to stay until they are sent."""
+    """Return an artifact to log. Files are not copied, so they must stay in place until they are uploaded."""
     draft = wandb.Artifact(version.name, type=DATASET_TYPE, description=version.description, metadata=version.metadata)
     with draft.new_file(MANIFEST_FILE, mode="wb") as opened:
         opened.write(version.content.manifest.to_json().encode())
@@ -210,7 +210,7 @@ def _location_of(run: wandb.Run) -> str:
 
 @contextmanager
 def _translated_errors(missing: str = "") -> Iterator[None]:
-    """Turn errors of the library into those of stores; ``missing`` is what was looked up."""
+    """Turn errors of the library into store errors; ``missing`` names the version that was looked up."""
     try:
         yield
     except Exception as error:

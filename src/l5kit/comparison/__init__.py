@@ -1,4 +1,4 @@
-"""Runs compared: simulations, evaluations or trainings side by side, with intervals and what is more than chance."""
+"""Comparison of simulations, evaluations or trainings, with confidence intervals and significance tests."""
 
 from l5kit.comparison.comparison import Comparison, ComparisonRow, SceneDifference, compare
 from l5kit.comparison.figure import draw_comparison

@@ -1,4 +1,4 @@
-"""Runs compared: means with intervals, differences that are more than chance, and the scenes that were won and lost."""
+"""Comparison of runs: means with intervals, significant differences, and the scenes that were won and lost."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ALL_SCENES: Final = "all"
-"""The tag of rows that are of all scenes."""
+"""The tag of rows over all scenes."""
 
 _DEFAULT_DRAWS: Final = Resampling(num_draws=10_000)
 _DIGITS: Final = 9
-"""Scenes whose differences have the same digits stand in the order of their numbers; tables have six."""
+"""Decimals of the differences that order scenes; equal ones stay in scene order. Tables have six."""
 
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """A line of the table: a planner by a metric over the scenes with a tag.
+    """A line of the table: a planner's metric over the scenes with a tag.
 
     Attributes:
-        planner: Its name.
-        metric: What is measured.
-        tag: Which scenes, :data:`ALL_SCENES` or a tag.
+        planner: Name of the planner.
+        metric: The metric.
+        tag: Selection of scenes: :data:`ALL_SCENES` or a tag.
         paired: The mean, and the difference to the reference.
-        chance: The p-value, corrected for multiple comparisons (Holm); NaN of the reference.
-        level: Of the intervals; differences whose p-value is below 1 - level are more than chance.
+        chance: The p-value, corrected for multiple comparisons (Holm); NaN for the reference.
+        level: Level of the intervals; differences whose p-value is below 1 - level are significant.
     """
 
     planner: str
@@ -55,18 +55,18 @@ class ComparisonRow:
 
     @property
     def is_beyond_chance(self) -> bool:
-        """Whether the planner differs from the reference by more than chance."""
+        """Whether the planner differs significantly from the reference."""
         return bool(self.chance < 1.0 - self.level)
 
     @property
     def verdict(self) -> str:
-        """``better`` or ``worse`` than the reference, and empty where the difference is no more than chance."""
+        """``better`` or ``worse`` than the reference; empty if the difference is not significant."""
         if not self.is_beyond_chance:
             return ""
         return "better" if (self.paired.difference.value > 0) == (self.metric.better == "high") else "worse"
 
     def as_dict(self) -> dict[str, str | int | float | None]:
-        """Return the cells of the row by column, None for what is not known."""
+        """Return the cells of the row by column, None for unknown values."""
         mean, difference = self.paired.mean, self.paired.difference
         figures = {
             "mean": mean.value,
@@ -96,12 +96,12 @@ class SceneDifference:
     """A scene that a planner has won or lost.
 
     Attributes:
-        scene: Log and number.
-        value: Of the planner.
-        reference: Of the reference.
-        failures: What fails with the planner, in few words.
-        failures_of_reference: What fails with the reference.
-        tags: What happens in the scene; empty if not requested.
+        scene: Log and scene number.
+        value: Value of the planner.
+        reference: Value of the reference.
+        failures: Failures of the planner, in a few words.
+        failures_of_reference: Failures of the reference.
+        tags: Tags of the scene; empty if not requested.
     """
 
     scene: SceneKey
@@ -113,24 +113,24 @@ class SceneDifference:
 
     @property
     def difference(self) -> float:
-        """How much the planner is above the reference."""
+        """Value of the planner minus that of the reference."""
         return self.value - self.reference
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Planners compared over the scenes that all of their runs have.
+    """Planners compared over the scenes common to all of their runs.
 
     Attributes:
-        planners: These, P.
-        reference: Name of the one that others are compared with.
-        metrics: What is compared, M; the first one is the score.
-        common: The scenes, S, and which were left out.
-        values: What each planner has in each scene, the mean of its runs.
-        tags: Which scenes have a tag, (S,) by tag; empty if not requested.
+        planners: The P planners.
+        reference: Name of the planner that the others are compared with.
+        metrics: The M compared metrics; the first one is the score.
+        common: The S common scenes, and the ones left out.
+        values: Value of each planner in each scene, averaged over its runs.
+        tags: Whether each scene has a tag, (S,) by tag; empty if not requested.
         rows: The table: by tag, by metric, by planner.
-        resampling: How scenes were drawn again.
-        notes: What is to be known of it, in words.
+        resampling: Settings of the bootstrap.
+        notes: Remarks on the comparison.
     """
 
     planners: tuple[ComparedPlanner, ...]
@@ -149,7 +149,7 @@ class Comparison:
 
     @property
     def is_of_trainings(self) -> bool:
-        """Whether there are no scenes, but only what trainings keep of them: means."""
+        """Whether trainings are compared, which keep means but no scores of scenes."""
         return self.planners[0].runs[0].kind == TRAINING
 
     @property
@@ -158,17 +158,17 @@ class Comparison:
         return tuple(planner.name for planner in self.planners)
 
     def table(self, metric: str | None = None, *, tag: str = ALL_SCENES) -> list[ComparisonRow]:
-        """Return the rows of a metric, of all by default, over the scenes with a tag."""
+        """Return the rows of a metric, by default of all metrics, over the scenes with a tag."""
         return [row for row in self.rows if row.tag == tag and metric in (None, row.metric.name)]
 
     def values_of(self, planner: str, metric: str) -> Float64Array:
-        """Return what a planner has in each scene, (S,)."""
+        """Return the value of a planner in each scene, (S,)."""
         values: Float64Array = self.values.values[self.names.index(planner), :, self._column_of(metric)]
         return values
 
     def seed_means(self, planner: str, metric: str) -> list[float]:
-        """Return the mean of each run of a planner over the scenes that all planners have a value for."""
-        # Scenes count by how many values they are the mean of, as in the mean of the planner.
+        """Return the mean of each run of a planner, over the scenes where all planners have a value."""
+        # Scenes are weighted by the number of values they average, as in the mean of the planner.
         is_known = self.values.is_known[:, self._column_of(metric)]
         counts = self.values.counts[is_known, self._column_of(metric)]
         compared = self.planners[self.names.index(planner)]
@@ -178,11 +178,11 @@ class Comparison:
     def gains(self, planner: str, metric: str | None = None) -> Float64Array:
         """Return by how much a planner is better than the reference in each scene, (S,).
 
-        Scenes in which one of the two has no value, or both have the same, are no gain and no loss.
+        The gain is 0 in scenes where both have the same value or one of them has none.
 
         Args:
-            planner: Its name.
-            metric: By what; the score by default.
+            planner: Name of the planner.
+            metric: Name of the metric; the score by default.
         """
         facts = self.metrics[0 if metric is None else self._column_of(metric)]
         above = self.values_of(planner, facts.name) - self.values_of(self.reference, facts.name)
@@ -193,8 +193,8 @@ class Comparison:
         """Return the scenes in which a planner differs from the reference, the largest gain first.
 
         Args:
-            planner: Its name.
-            metric: By what; the score by default.
+            planner: Name of the planner.
+            metric: Name of the metric; the score by default.
         """
         name = metric or self.metrics[0].name
         mine, others = self.values_of(planner, name), self.values_of(self.reference, name)
@@ -214,7 +214,7 @@ class Comparison:
         ]
 
     def tags_of(self, index: int) -> tuple[str, ...]:
-        """Return the tags of a scene, by its place among the scenes."""
+        """Return the tags of a scene, by its index in the common scenes."""
         return tuple(tag for tag, has in self.tags.items() if has[index])
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -226,7 +226,7 @@ class Comparison:
         return _as_frame([row.as_dict() for row in self.rows], called="to_pandas")
 
     def scenes_to_pandas(self) -> "pd.DataFrame":
-        """Return what each planner has in each scene: a row for each scene and planner, a column for each metric.
+        """Return the values of planners in scenes: a row for each scene and planner, a column for each metric.
 
         Raises:
             MissingDependencyError: pandas is not installed.
@@ -234,7 +234,7 @@ class Comparison:
         return _as_frame(list(self.scene_rows()), called="scenes_to_pandas")
 
     def scene_rows(self) -> Iterator[dict[str, str | int | float | None]]:
-        """Yield what each planner has in each scene: a row for each scene and planner, a column for each metric."""
+        """Yield the values of planners in scenes: a row for each scene and planner, a column for each metric."""
         for index, (log, scene) in enumerate(self.common.scenes):
             for planner, of_planner in zip(self.planners, self.values.values[:, index], strict=True):
                 known = zip(self.metrics, of_planner.tolist(), strict=True)
@@ -262,25 +262,24 @@ def compare(
 ) -> Comparison:
     """Compare runs over the scenes that all of them have.
 
-    Intervals are those of a paired bootstrap: scenes are drawn again and again, the same for all planners. A scene is
-    one draw, whatever is in it; several runs of a planner, its seeds, are averaged within each scene first. Means of
-    open-loop errors are those over samples, of which a scene has some. P-values are corrected (Holm) for all
-    differences of the score together, for all of the other metrics together, and likewise for those by tag.
+    Intervals come from a paired bootstrap: scenes are resampled, the same for all planners. The unit of resampling is
+    the scene; several runs of a planner (its seeds) are first averaged within each scene. Means of open-loop errors are
+    over samples, of which a scene has several. P-values are corrected (Holm) for all differences of the score together,
+    for all of the other metrics together, and likewise for those by tag.
 
     Args:
         runs: Folders of ``l5kit simulate``, of ``l5kit evaluate``, or of trainings, whose final scores have no
             intervals; ``NAME=FOLDER,FOLDER`` names the seeds of a planner, as does a mapping of names to folders.
-        reference: Name of the planner that others are compared with; the first one by default. A folder has its own
-            name.
-        metrics: Names of what is compared beside the score; all that runs have in common by default.
-        tags: Whether scenes are also compared by what happens in them, which is found in the log, 25 ms a scene, and
-            kept.
-        resampling: How scenes are drawn again.
-        show_bar: Whether a bar is shown, if standard error is a terminal.
+        reference: Name of the planner that the others are compared with; the first one by default. A single folder is
+            named after itself.
+        metrics: Names of the metrics to compare in addition to the score; by default all that the runs have in common.
+        tags: Whether to compare also by scene tag; tags are computed from the log, at 25 ms per scene, and cached.
+        resampling: Settings of the bootstrap.
+        show_bar: Whether to show a progress bar, if standard error is a terminal.
 
     Raises:
-        IncomparableError: Runs are of other data, frames, score or samples, or have no scene in common; the message
-            says what differs.
+        IncomparableError: Runs differ in data, frames, score or samples, or have no scene in common; the message
+            names the difference.
         InvalidArgumentError: There are fewer than two planners, a folder holds no run, or there is no such planner or
             metric.
         CorruptedDataError: A file of a run is missing or damaged.
@@ -305,7 +304,7 @@ def compare(
         measured = tuple(metric for metric in measured if metric is measured[0] or metric.name in metrics)
     groups = find_groups(planners[0].runs[0], common.scenes, show_bar=show_bar) if tags else {}
 
-    # The first row of which scenes count is all of them, and then those with each tag.
+    # The first row of the mask selects all scenes, the others the scenes with each tag.
     values = _values_of(planners, common.scenes, measured)
     means = paired_means(
         values,
@@ -338,12 +337,12 @@ def compare(
 def _values_of(
     planners: Sequence[ComparedPlanner], scenes: Sequence[SceneKey], metrics: Sequence[MetricFacts]
 ) -> SceneValues:
-    """Return what planners have in scenes, the means of their runs that have a value."""
+    """Return the values of planners in scenes, averaged over their runs that have one."""
     names = [metric.name for metric in metrics]
     means = []
     for planner in planners:
         of_runs = planner.seed_values(scenes, names)
-        num_known = (~np.isnan(of_runs)).sum(axis=0)  # np.nanmean warns of scenes that no run has a value in
+        num_known = (~np.isnan(of_runs)).sum(axis=0)  # np.nanmean would warn about scenes without any value
         sums = np.nansum(of_runs, axis=0)
         means.append(np.divide(sums, num_known, out=np.full(sums.shape, np.nan), where=num_known > 0))
     run = planners[0].runs[0]
@@ -357,11 +356,11 @@ def _rows_of(
     names: Sequence[str],
     level: float,
 ) -> Iterator[ComparisonRow]:
-    """Yield the rows of the table, with p-values that are corrected within four families of questions.
+    """Yield the rows of the table, with p-values corrected within four families of hypotheses.
 
     These are the score over all scenes, the other metrics over all scenes, and both by tag.
     """
-    # A family is corrected by itself: many metrics, or many tags, must not hide what the score alone tells.
+    # Families are corrected separately, so that many metrics or tags cannot hide a significant score.
     chances = np.array([[[each.chance for each in of_metric] for of_metric in of_tag] for of_tag in means])
     corrected = np.full(chances.shape, np.nan)
     for of_tags in (slice(0, 1), slice(1, None)):

@@ -1,4 +1,4 @@
-"""A comparison as one picture: scores and differences with their intervals, and below them all metrics, and tags."""
+"""Figure of a comparison: scores and differences with their intervals, with all metrics and tags below."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _GRID: Final = "#e3e7ec"
 _NEUTRAL: Final = "#7b8492"
 _TONES: Final = {"better": "#1a6fb5", "worse": "#c4501b", "": _NEUTRAL}
 _GROUNDS: Final = {"better": "#d6e8f7", "worse": "#f9ddcf", "": "#f2f4f6"}
-"""Blue and orange, which people who do not tell red from green tell apart."""
+"""Blue and orange, which are distinguishable with red-green colour blindness."""
 
 _WIDTH: Final = 1080
 _MARGIN: Final = 24
@@ -30,7 +30,7 @@ _MOST_NAME_PX: Final = 190
 
 @dataclass(frozen=True)
 class _Axis:
-    """A horizontal axis: from its least to its most value between two places in pixels."""
+    """A horizontal axis: a range of values between two pixel positions."""
 
     least: float
     most: float
@@ -39,7 +39,7 @@ class _Axis:
 
     @classmethod
     def of(cls, estimates: Sequence[Estimate], score: MetricFacts, *, left: float, right: float) -> "_Axis":
-        """Return an axis with room for all intervals."""
+        """Return an axis that covers all intervals."""
         ends = np.array([[each.value, each.low, each.high] for each in estimates]).ravel()
         ends = ends[~np.isnan(ends)]  # trainings have no intervals
         least, most = (float(ends.min()), float(ends.max())) if len(ends) else (0.0, 1.0)
@@ -47,13 +47,14 @@ class _Axis:
         return cls(least - 0.04 * span, most + 0.04 * span, left, right)
 
     def x_of(self, value: float) -> float:
-        """Return where a value is."""
+        """Return the pixel position of a value."""
         share = (value - self.least) / (self.most - self.least)
         return float(self.left + np.clip(share, 0.0, 1.0) * (self.right - self.left))
 
     def ticks(self) -> list[float]:
-        """Return round values, three to six."""
-        # Steps are 1, 2, 2.5 or 5 times a power of ten: the smallest of which no more than five fit into the axis.
+        """Return three to six round values."""
+        # Steps are 1, 2, 2.5 or 5 times a power of ten: the smallest step that divides the axis into at most five
+        # parts.
         span = self.most - self.least
         unit = 10.0 ** np.floor(np.log10(span))
         steps = (unit * factor for factor in (0.1, 0.2, 0.25, 0.5, 1.0))
@@ -62,7 +63,7 @@ class _Axis:
         return [float(step * number) for number in np.arange(first, np.floor(self.most / step + 1e-9) + 1)]
 
     def grid(self, top: float, bottom: float) -> Iterator[Shape]:
-        """Yield the lines of the ticks, 0 a strong one, and their numbers."""
+        """Yield the grid lines of the ticks, with a stronger one at 0, and their labels."""
         ticks = self.ticks()
         digits = next(count for count in range(10) if all(abs(round(tick, count) - tick) < 1e-9 for tick in ticks))
         for tick in ticks:
@@ -71,7 +72,7 @@ class _Axis:
             yield Word(x, bottom + 14, f"{0.0 if is_zero else tick:.{digits}f}", _FAINT, 11, "middle")
 
     def whisker(self, estimate: Estimate, y: float, color: str) -> Iterator[Shape]:
-        """Yield the dot of a value with the line of its interval."""
+        """Yield the dot of a value and the line of its interval."""
         if np.isnan(estimate.value):
             return
         if not np.isnan(estimate.low):
@@ -84,9 +85,9 @@ class _Axis:
 def draw_comparison(comparison: Comparison) -> Drawing:
     """Return a comparison as a drawing.
 
-    On the left are the means of the score with their intervals, on the right the differences to the reference; blue
-    are those that are better by more than chance, orange those that are worse. The means of all metrics follow, and
-    where scenes have tags the scores by tag, in cells of the same colours.
+    The left side shows the means of the score with their intervals, the right side the differences to the reference;
+    significantly better planners are blue, significantly worse ones orange. Below follow the means of all metrics and,
+    if scenes have tags, the scores by tag, in cells of the same colours.
     """
     score = comparison.metrics[0]
     rows = comparison.table(score.name)
@@ -115,7 +116,7 @@ def draw_comparison(comparison: Comparison) -> Drawing:
             if not (is_difference and row.planner == comparison.reference):
                 shapes += axis.whisker(estimate_of(row), top + _ROW * (index + 0.5), _TONES[row.verdict])
 
-    # Below are cells: the means of the other metrics, and the score by tag with the number of scenes.
+    # cells below: the means of the other metrics, and the score by tag with the number of scenes
     grids = []
     if others := comparison.metrics[1:]:
         columns = [(titled_metric(metric), comparison.table(metric.name)) for metric in others]
@@ -143,7 +144,7 @@ def _cells(
     names_px: int,
     top: float,
 ) -> tuple[list[Shape], float]:
-    """Return cells with means, coloured by verdict, and where they end; columns that lack room begin anew below."""
+    """Return cells with means, coloured by verdict, and the position below them; excess columns wrap to a new row."""
     shapes: list[Shape] = [Word(_MARGIN, top, head, _FAINT)]
     room = _WIDTH - 2 * _MARGIN - names_px
     at_once = max(1, min(len(columns), int(room // 84)))
@@ -153,7 +154,7 @@ def _cells(
         top += 20
         for column, (title, rows) in enumerate(part):
             middle = _MARGIN + names_px + width * (column + 0.5)
-            # A title stands in one line, or in two that fit into the width: as many words above as there is room for.
+            # A title takes one line, or two if it is too wide, with as many words as fit on the first.
             texts, words, width_px = ["", title], title.split(), int(width) - 8
             if text_size_px(title, size_px=11)[0] > width_px:
                 fits = [text_size_px(" ".join(words[:n]), size_px=11)[0] <= width_px for n in range(1, len(words))]

@@ -1,4 +1,4 @@
-"""The folder of a comparison: tables, a picture, a page that can be passed on, and the overview of the viewer."""
+"""Folder of a comparison: tables, a figure, a self-contained page, and the overview of the viewer."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from l5kit.visualization.viewer.overview import Overview, OverviewScene
 from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
 COMPARISON_FILE: Final = "comparison.json"
-"""What was compared, with all rows and scenes."""
+"""The inputs of the comparison, with all rows and scenes."""
 
 _PAGE: Final = "comparison.html"
 _FIGURES: Final = ("comparison.png", "comparison.svg")
@@ -37,7 +37,7 @@ _MARKDOWN: Final = "comparison.md"
 _LATEX: Final = "comparison.tex"
 _FILES: Final = (COMPARISON_FILE, _PAGE, *_FIGURES, _TABLE, _SCENES, _MARKDOWN, _LATEX)
 _MOST_SCENES: Final = 10
-"""Scenes that were won, and lost, in the lists of files; all are in the table of scenes."""
+"""Most scenes won, and most lost, in the lists of the files; the table of scenes has all of them."""
 
 _COMPARISON: Final = OutputKind(
     "a comparison",
@@ -47,10 +47,10 @@ _COMPARISON: Final = OutputKind(
 
 
 def require_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Refuse a folder that a comparison is not to be written to.
+    """Refuse a folder that a comparison must not be written to.
 
     Raises:
-        InvalidArgumentError: It is a file, or holds something else, or a comparison that is not to be replaced.
+        InvalidArgumentError: It is a file, holds other files, or holds a comparison and ``overwrite`` is not set.
     """
     path = Path(os.path.abspath(folder))
     require_own_folder(path, _COMPARISON, argument="folder")
@@ -63,12 +63,12 @@ def require_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> None:
 def write_comparison(comparison: Comparison, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a comparison into a folder.
 
-    It gets ``comparison.csv`` (a row for each tag, metric and planner) and ``scenes.csv`` (a row for each scene and
-    planner), the tables as ``comparison.md`` and ``comparison.tex``, the picture as ``comparison.png`` and ``.svg``,
-    ``comparison.html``, a page in one file, and ``comparison.json``, by which ``l5kit view`` opens the folder.
+    The folder gets ``comparison.csv`` (a row for each tag, metric and planner) and ``scenes.csv`` (a row for each scene
+    and planner), the tables as ``comparison.md`` and ``comparison.tex``, the figure as ``comparison.png`` and ``.svg``,
+    the self-contained page ``comparison.html``, and ``comparison.json``, which ``l5kit view`` opens.
 
     Raises:
-        InvalidArgumentError: The folder holds something else, or another comparison that is not to be replaced.
+        InvalidArgumentError: The folder holds other files, or a comparison and ``overwrite`` is not set.
     """
     require_folder(folder, overwrite=overwrite)
     path = Path(os.path.abspath(folder))
@@ -96,7 +96,7 @@ def write_comparison(comparison: Comparison, folder: str | os.PathLike[str], *, 
 
 
 def facts_of(comparison: Comparison) -> JsonObject:
-    """Return what was compared and what came out, as JSON holds it."""
+    """Return inputs and results of a comparison as JSON values."""
     score, values = comparison.metrics[0], comparison.values.values
     return {
         "l5kit": __version__,
@@ -126,7 +126,7 @@ def facts_of(comparison: Comparison) -> JsonObject:
 
 
 def _write_page(comparison: Comparison, folder: Path, overview: Sequence[PageTable], scenes: PageTable) -> None:
-    """Write the page, which has all else in it."""
+    """Write the page, which contains everything else."""
     run = comparison.planners[0].runs[0]
     num_runs = sum(len(planner.runs) for planner in comparison.planners)
     left_out = comparison.common.num_left_out
@@ -147,7 +147,7 @@ def _write_page(comparison: Comparison, folder: Path, overview: Sequence[PageTab
             PageFigure(
                 folder / "comparison.svg",
                 "At a glance",
-                f"Points are means, lines intervals of {share}: scenes are drawn again "
+                f"Points are means, lines intervals of {share}: scenes are resampled "
                 f"{comparison.resampling.num_draws:,} times, the same for all planners (paired bootstrap).",
             )
         ],
@@ -169,7 +169,7 @@ def _write_page(comparison: Comparison, folder: Path, overview: Sequence[PageTab
 
 
 def _scene_grid(comparison: Comparison) -> PageTable:
-    """Return the table of all scenes: what each planner has, coloured where it differs from the reference."""
+    """Return the table of all scenes: the score of each planner, coloured where it differs from the reference."""
     score, names = comparison.metrics[0], comparison.names
     values, gains = comparison.values.values[..., 0], np.stack([comparison.gains(name) for name in names])
     rows, tones = [], []
@@ -193,10 +193,10 @@ def _scene_grid(comparison: Comparison) -> PageTable:
 def open_overview(path: str | os.PathLike[str]) -> Overview:
     """Return the overview of the comparison in a folder.
 
-    Of several seeds of a planner the first one is played; values are the means of all.
+    If a planner has several seeds, the first one is played; values are the means over all seeds.
 
     Raises:
-        InvalidArgumentError: The comparison is one of evaluations or trainings, or a simulation is not where it was.
+        InvalidArgumentError: The comparison is one of evaluations or trainings, or a simulation has been moved.
         CorruptedDataError: A file cannot be read.
     """
     file = Path(path) / COMPARISON_FILE
@@ -231,7 +231,7 @@ def _overview_of(
     logs: list[ViewedSimulation],
     indices: Sequence[Mapping[tuple[str, int], int]],
 ) -> Overview:
-    """Return the overview of what a comparison tells."""
+    """Return the overview of the facts of a comparison."""
     score = MetricFacts.of_json(facts["about_metrics"][0])
     rows = [row for row in facts["rows"] if row["metric"] == score.name and row["tag"] == facts["rows"][0]["tag"]]
     means = [f"{row['mean']:.{score.digits}f}" for row in rows]

@@ -1,4 +1,4 @@
-"""Planners that are compared: their runs, the scenes and metrics that all of these have, and groups by tag."""
+"""Planners to compare: their runs, the scenes and metrics common to all of them, and groups of scenes by tag."""
 
 import glob
 import os
@@ -34,30 +34,30 @@ class ComparedPlanner:
     """A planner and its runs, which differ by their seeds.
 
     Attributes:
-        name: What it is called.
-        runs: One or more.
+        name: Name of the planner.
+        runs: One or more runs.
     """
 
     name: str
     runs: tuple[ScoredRun, ...]
 
     def failures(self, scene: SceneKey) -> str:
-        """Return what fails in a scene, in any of the runs, in few words; empty where all is well."""
+        """Return the failures of a scene over all runs, in a few words; empty if nothing failed."""
         parts = (part for run in self.runs for part in run.failures.get(scene, "").split(", "))
         return ", ".join(part for part in dict.fromkeys(parts) if part)
 
     def seed_values(self, scenes: Sequence[SceneKey], metrics: Sequence[str]) -> Float64Array:
-        """Return what each run has in scenes that all of them have, by metric, (runs, S, M)."""
+        """Return the values of each run in scenes that all runs have, by metric, (runs, S, M)."""
         return np.stack([run.values[run.cells(scenes, metrics)] for run in self.runs])
 
 
 def read_planners(runs: RunFolders) -> tuple[ComparedPlanner, ...]:
     """Return planners with the scores of their runs.
 
-    Folders without a name are called by their own, and by as many of those around it as tell them apart.
+    Unnamed folders are called by their own name, preceded by parent folders as needed to be unique.
 
     Raises:
-        InvalidArgumentError: There are fewer than two, a name or folder comes twice, or a folder holds no run.
+        InvalidArgumentError: There are fewer than two, a name or folder is repeated, or a folder holds no run.
         CorruptedDataError: A file of a run is missing or damaged.
     """
     folders: dict[str, list[Path]] = {}
@@ -67,7 +67,7 @@ def read_planners(runs: RunFolders) -> tuple[ComparedPlanner, ...]:
     else:
         unnamed = [Path(os.path.abspath(each)) for each in runs if not _is_named(each)]
 
-        # A folder without a name is called by its last parts, as many as tell it from the others.
+        # An unnamed folder is called by the shortest end of its path that is unique.
         names = {}
         for path in unnamed:
             others = [other for other in unnamed if other != path]
@@ -82,19 +82,19 @@ def read_planners(runs: RunFolders) -> tuple[ComparedPlanner, ...]:
     if len(folders) < 2:
         raise InvalidArgumentError(f"runs has {', '.join(folders) or 'nothing'}; name two planners or more to compare")
 
-    # A folder that comes twice, also by another path, would count as two seeds, or be compared with itself.
-    whose: dict[str, str] = {}
+    # A repeated folder, even by another path, would count as two seeds or be compared with itself.
+    planner_of: dict[str, str] = {}
     for name, paths in folders.items():
         if not paths:
             raise InvalidArgumentError(f"runs has {name!r} without a folder; name one or more")
         for path in paths:
             real = os.path.realpath(path)
-            if real in whose:
+            if real in planner_of:
                 raise InvalidArgumentError(
-                    f"runs has the folder {str(path)!r} twice, of {whose[real]!r} and of {name!r}; a run is compared "
-                    "with others, and counts as one seed"
+                    f"runs has the folder {str(path)!r} twice, of {planner_of[real]!r} and of {name!r}; a run is "
+                    "compared with others, and counts as one seed"
                 )
-            whose[real] = name
+            planner_of[real] = name
     return tuple(ComparedPlanner(name, tuple(map(read_run, paths))) for name, paths in folders.items())
 
 
@@ -103,7 +103,7 @@ def _is_named(text: str | os.PathLike[str]) -> bool:
 
 
 def _split(text: str) -> tuple[str, list[Path]]:
-    """Return name and folders of ``NAME=FOLDER,FOLDER``; a pattern stands for the folders that it fits."""
+    """Return name and folders of ``NAME=FOLDER,FOLDER``; a pattern is replaced by the folders that match."""
     name, _, rest = text.partition("=")
     paths: list[Path] = []
     for part in filter(None, rest.split(",")):
@@ -117,7 +117,7 @@ def _split(text: str) -> tuple[str, list[Path]]:
 
 
 class IncomparableError(InvalidArgumentError):
-    """Runs are of other data, another score or other scenes; the message says what differs."""
+    """Error for runs with other data, another score or other scenes; the message names the difference."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,10 @@ class CommonScenes:
     """The scenes that all runs have.
 
     Attributes:
-        scenes: These, ordered.
-        num_left_out: Scenes that some runs have and others do not.
+        scenes: The common scenes, ordered.
+        num_left_out: Number of scenes that only some runs have.
         why: For each run that lacks scenes, how many and why, in words.
-        differences: What is not the same in all runs and may matter, in words.
+        differences: Properties that differ between runs and may matter, in words.
     """
 
     scenes: tuple[SceneKey, ...]
@@ -141,7 +141,7 @@ def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
     """Return the scenes that all runs of all planners have.
 
     Raises:
-        IncomparableError: There is none, or runs are of other data, frames or score, or of other samples of a scene.
+        IncomparableError: There is none, or runs differ in data, frames, score, or samples of a scene.
     """
     runs = [run for planner in planners for run in planner.runs]
     _require_same(runs)
@@ -157,7 +157,7 @@ def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
         )
     scenes = tuple(sorted(common))
 
-    # Runs of other samples in a scene, as of other agents, have means of other things.
+    # Runs with other samples in a scene, such as other agents, have means that are not comparable.
     counts = [run.counts[run.cells(scenes, [run.metrics[0].name])][:, 0] for run in runs]
     for run, of_run in zip(runs, counts, strict=True):
         differing = np.flatnonzero(of_run != counts[0])
@@ -169,21 +169,21 @@ def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
             )
     everywhere = set().union(*(run.scenes for run in runs), *(run.failed for run in runs))
     why = []
-    # a run is called by its planner, and of several runs by its folder, too: names, not paths, as pages are passed on
+    # a run is named after its planner, and if there are several also by its folder; no paths, as pages are shared
     named = [
         (planner.name if len(planner.runs) == 1 else f"{planner.name} ({run.path.name})", run)
         for planner in planners
         for run in planner.runs
     ]
-    for who, run in named:
+    for name, run in named:
         lacking = sorted(everywhere - set(run.scenes))
         failed = [scene for scene in lacking if scene in run.failed]
         if len(lacking) > len(failed):
-            why.append(f"{who} does not have {_count(len(lacking) - len(failed))}")
+            why.append(f"{name} does not have {_count(len(lacking) - len(failed))}")
         if failed:
             log, scene = failed[0]
             first = f"scene {scene} of {log}: {' '.join(run.failed[failed[0]].split())}"
-            why.append(f"{who} has no score of {_count(len(failed))}, first {first}")
+            why.append(f"{name} has no score of {_count(len(failed))}, first {first}")
     names = dict.fromkeys(name for run in runs for name in run.facts)
     differences = [
         f"not the same in all runs: {name} ({', '.join(sorted({run.facts.get(name, 'none') for run in runs}))})"
@@ -197,11 +197,11 @@ def find_common_metrics(planners: Sequence[ComparedPlanner]) -> tuple[tuple[Metr
     """Return the metrics that all runs have, in the order of the first, and the names of those that some lack.
 
     Raises:
-        IncomparableError: A metric of the score is another one, or has another weight.
+        IncomparableError: A metric that enters the score differs, or has another weight.
     """
     runs = [run for planner in planners for run in planner.runs]
     by_run = [{metric.name: metric for metric in run.metrics} for run in runs]
-    # What the score is made of, and with which weights, must be the same; other metrics may lack.
+    # metrics that enter the score, and their weights, must agree; other metrics may be missing
     for name, metric in by_run[0].items():
         for run, of_run in zip(runs, by_run, strict=True):
             other = of_run.get(name)
@@ -219,7 +219,7 @@ def find_common_metrics(planners: Sequence[ComparedPlanner]) -> tuple[tuple[Metr
 
 
 def _require_same(runs: Sequence[ScoredRun]) -> None:
-    """Refuse runs of different kinds, and those of other data, frames or score."""
+    """Refuse runs of different kinds, and runs that differ in data, frames or score."""
     first, mismatches = runs[0], []
     for run in runs[1:]:
         if run.kind != first.kind:
@@ -240,7 +240,7 @@ def _require_same(runs: Sequence[ScoredRun]) -> None:
 
 
 def _of_log(run: ScoredRun, name: str) -> str:
-    """Return where the data of a run lay, behind their digest."""
+    """Return the path of a run's log, to be shown after its digest."""
     return f" ({run.log})" if name == "data" and run.log is not None else ""
 
 
@@ -249,17 +249,17 @@ def _count(number: int) -> str:
 
 
 def find_groups(run: ScoredRun, scenes: Sequence[SceneKey], *, show_bar: bool) -> Mapping[str, BoolArray]:
-    """Return which scenes have each tag, (S,) by the label of the tag; tags that no scene has are left out.
+    """Return which scenes have each tag, (S,) by the label of the tag, without tags that no scene has.
 
-    Tags of a whole log are kept in the user's cache, as the viewer keeps them.
+    Tags of a whole log are kept in the user's cache, shared with the viewer.
 
     Args:
         run: One of the runs, which knows the log.
-        scenes: The scenes of it.
-        show_bar: Whether a bar is shown, if standard error is a terminal.
+        scenes: Scenes of the run.
+        show_bar: Whether to show a progress bar, if standard error is a terminal.
 
     Raises:
-        InvalidArgumentError: The log is not where it was.
+        InvalidArgumentError: The log has been moved or deleted.
     """
     if run.log is None or not run.log.exists():
         raise InvalidArgumentError(
@@ -270,7 +270,7 @@ def find_groups(run: ScoredRun, scenes: Sequence[SceneKey], *, show_bar: bool) -
     files = find_dataset_files(run.log, map_path=map_path, meta_path=meta_path)
     log, maps = ChunkedDataset(files.dataset).open(), open_maps(files)
 
-    # Tags of the whole log are kept, which pays where half of its scenes are asked for.
+    # tags of the whole log are cached, which pays off from half of its scenes on
     indices = [scene for _, scene in scenes]
     if 2 * len(indices) >= len(log.scenes):
         tags = LogTags(log, maps, lambda: None)

@@ -1,4 +1,4 @@
-"""A run and its scores scene by scene: the folder of a simulation, of an evaluation, or of a training."""
+"""Scores of a run, scene by scene, from the folder of a simulation, an evaluation or a training."""
 
 import csv
 import math
@@ -27,7 +27,7 @@ SCORE: Final = "score"
 """Name of the score of a simulation."""
 
 SceneKey: TypeAlias = tuple[str, int]
-"""Name of the log, and number of the scene in it."""
+"""Name of the log, and index of the scene in it."""
 
 _RESULT_FILE: Final = "result.json"
 
@@ -57,30 +57,30 @@ _OPEN_LOOP: Final = (
 )
 
 _OF_NETWORK: Final = ("val/", "driving/")
-"""How the names of scores of a network begin."""
+"""Prefixes of the scores of a network."""
 
 _LOW_IS_BETTER: Final = ("ade_m", "fde_m", "miss_rate", "failed")
-"""Words in the names of scores of trainings of which less is better."""
+"""Parts of the names of training scores for which lower is better."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredRun:
-    """What a run has in each scene.
+    """The scores of a run in each scene.
 
     Attributes:
         path: Its folder, absolute.
         kind: :data:`SIMULATION`, :data:`EVALUATION` or :data:`TRAINING`.
-        planner: Who drives, or what was evaluated or trained.
-        metrics: What was measured, the score first, M.
-        scenes: The scenes that have a score, S.
-        values: By scene and metric, NaN where one does not apply, float64 (S, M).
-        counts: Of how many numbers each value is the mean, float64 (S, M).
-        same: What must be the same in runs that are compared, in words, by what it is called.
-        facts: What is told where it is not the same.
-        failed: Why scenes have no score that others may have.
-        failures: What has failed in a scene, in few words; nothing where all is well.
-        log: The log; None where it is not known.
-        map_files: Semantic map and ``meta.json`` of the log, where there are such.
+        planner: The planner, or the network that was evaluated or trained.
+        metrics: The M metrics, the score first.
+        scenes: The S scenes that have a score.
+        values: Values by scene and metric, NaN where a metric does not apply, float64 (S, M).
+        counts: Number of samples that each value averages, float64 (S, M).
+        same: Properties that must agree between compared runs, in words, by name.
+        facts: Properties that may differ; differences are reported.
+        failed: Reasons why scenes have no score.
+        failures: Failures of each scene, in a few words; without scenes that have none.
+        log: The log; None if unknown.
+        map_files: Semantic map and ``meta.json`` of the log, if any.
     """
 
     path: Path
@@ -102,7 +102,7 @@ class ScoredRun:
         return {scene: row for row, scene in enumerate(self.scenes)}
 
     def cells(self, scenes: Sequence[SceneKey], metrics: Sequence[str]) -> tuple[NumericArray, ...]:
-        """Return where values of scenes that the run has are, by metric: an index of ``values`` and ``counts``."""
+        """Return an index into ``values`` and ``counts`` for some scenes and metrics of the run."""
         names = [metric.name for metric in self.metrics]
         return np.ix_([self._row_of[scene] for scene in scenes], [names.index(name) for name in metrics])
 
@@ -111,8 +111,8 @@ def read_run(folder: str | os.PathLike[str]) -> ScoredRun:
     """Return the scores of the run in a folder.
 
     Raises:
-        InvalidArgumentError: There is no run in it, or one that has not come to its end, or scores of nothing.
-        CorruptedDataError: A file of it is missing, or not as it was written.
+        InvalidArgumentError: There is no run in it, or the run is unfinished or has no scores.
+        CorruptedDataError: A file of it is missing or was modified.
     """
     path = Path(os.path.abspath(folder))
     what = f"run {str(folder)!r}"
@@ -124,7 +124,7 @@ def read_run(folder: str | os.PathLike[str]) -> ScoredRun:
     is_simulation, has_scores = (path / RUN_FILE).is_file(), (path / SCORES_FILE).is_file()
     if is_simulation and not has_scores:
         raise InvalidArgumentError(
-            f"{what} is a simulation that has not come to its end; start it again with the same options, which goes on"
+            f"{what} is a simulation that has not finished; start it again with the same options to continue"
         )
     loss = find_loss(path, needs_receipt=False)
     if loss is not None:
@@ -151,7 +151,7 @@ def read_run(folder: str | os.PathLike[str]) -> ScoredRun:
 
 
 def _read_simulation(path: Path) -> ScoredRun:
-    """Return the scores and metrics of the scenes that have a score."""
+    """Return scores and metrics of the scenes that have a score."""
     folder = SimulationFolder(path)
     scores, run = folder.scores, folder.run
     scored_by = run.get("scored_by") or [NUPLAN]
@@ -196,15 +196,15 @@ def _read_simulation(path: Path) -> ScoredRun:
 
 
 def _read_evaluation(path: Path) -> ScoredRun:
-    """Return the means of trajectories by scene.
+    """Return the mean errors of the trajectories of each scene.
 
     Raises:
         CorruptedDataError: The table of trajectories lacks a column, or a cell is no number.
     """
     scores = read_object(path / SCORES_FILE)
 
-    # Sum and number of ADE, FDE and misses of the trajectories of each scene, without those that are not known. The
-    # table has a line for each trajectory, and is never in memory as a whole.
+    # Sum and number of ADE, FDE and misses of the trajectories of each scene, without unknown values. The table has a
+    # line for each trajectory, so it is read line by line.
     sums: dict[int, list[float]] = {}
     table = path / SAMPLES_TABLE
     with table.open(encoding="utf-8", newline="") as file:
@@ -250,14 +250,14 @@ def _read_evaluation(path: Path) -> ScoredRun:
 
 
 def _read_training(path: Path) -> ScoredRun:
-    """Return the means at the end of a training, as those of one scene, as it keeps no scores of scenes."""
+    """Return the final means of a training as those of a single scene, because it keeps no scores of scenes."""
     result = read_object(path / _RESULT_FILE)
     means: JsonObject = result.get("scores") or result.get("after") or {}
     data = result.get("eval_data") or []
     records = data if isinstance(data, list) else [data]
-    names = [name for name in means if "/" not in name or name.startswith(_OF_NETWORK)]  # others are of baselines
+    names = [name for name in means if "/" not in name or name.startswith(_OF_NETWORK)]  # without those of baselines
     best = result.get("best_by")
-    names.sort(key=lambda name: name != best)  # what the training was judged by comes first
+    names.sort(key=lambda name: name != best)  # the metric that selected the best weights comes first
     if not names:
         raise InvalidArgumentError(
             f"run {str(path)!r} is a training without an evaluation, so there is nothing to compare"
@@ -286,7 +286,7 @@ def _read_training(path: Path) -> ScoredRun:
 
 
 def _named(digest: str | None, path: str | None) -> str:
-    """Return what tells data apart: the digest with the path, or the path where nobody knows the digest."""
+    """Return a text that identifies data: the digest, or the path if the digest is unknown."""
     if digest is None:
         return "none" if path is None else f"{path} (no digest)"
     return f"digest {digest[:12]}"

@@ -1,4 +1,4 @@
-"""A comparison as tables of texts, of which the command, Markdown, LaTeX and the page make theirs."""
+"""Tables of a comparison as texts, for the command, Markdown, LaTeX and the page."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ from l5kit.evaluation.resampling import Estimate
 from l5kit.visualization.report_page import PageTable
 
 _MOST_COLUMNS: Final = 6
-"""Planners beside each other in a table."""
+"""Maximum planner columns of a table."""
 
 _IN_LATEX: Final = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "~": r"\textasciitilde{}",
@@ -24,7 +24,7 @@ _IN_LATEX: Final = {character: f"\\{character}" for character in "&%$#_{}"} | {
 
 
 def overview_tables(comparison: Comparison) -> Iterator[PageTable]:
-    """Yield tables of the score, of seeds, of all metrics and of the score by tag; many planners stand in several."""
+    """Yield tables of the score, of seeds, of all metrics and of the score by tag; many planners take several."""
     yield _score_table(comparison)
     score, seeded = comparison.metrics[0], [planner for planner in comparison.planners if len(planner.runs) > 1]
     if seeded:
@@ -34,7 +34,7 @@ def overview_tables(comparison: Comparison) -> Iterator[PageTable]:
             rows.append((planner.name, str(len(means)), _number(min(means), score), _number(max(means), score)))
         yield PageTable(f"Means of seeds, {titled_metric(score)}", ("planner", "seeds", "least", "most"), rows)
 
-    # As many planners as a table has room for, the reference among them each time.
+    # each table has as many planners as fit, always including the reference
     others = [name for name in comparison.names if name != comparison.reference]
     for start in range(0, len(others), _MOST_COLUMNS - 1):
         few = (comparison.reference, *others[start : start + _MOST_COLUMNS - 1])
@@ -56,11 +56,11 @@ def overview_tables(comparison: Comparison) -> Iterator[PageTable]:
 
 
 def scene_table(comparison: Comparison, *, most: int) -> PageTable:
-    """Return for each planner beside the reference the scenes with the largest gains and losses by the score.
+    """Return the scenes with the largest gains and losses in score of each planner other than the reference.
 
     Args:
         comparison: The comparison.
-        most: Gains, and losses, of a planner that are shown.
+        most: Maximum number of gains, and of losses, per planner.
     """
     score, reference = comparison.metrics[0], comparison.reference
     sign = 1.0 if score.better == "high" else -1.0
@@ -84,7 +84,7 @@ def scene_table(comparison: Comparison, *, most: int) -> PageTable:
 
 
 def as_csv(rows: Iterable[Mapping[str, object]]) -> str:
-    """Return rows as CSV, with six digits; what is not known is empty."""
+    """Return rows as CSV, with six decimals; unknown values are empty."""
     text, writer = io.StringIO(), None
     for row in rows:
         if writer is None:
@@ -104,7 +104,7 @@ def as_markdown(tables: Iterable[PageTable], notes: Sequence[str]) -> str:
 
 
 def as_latex(tables: Iterable[PageTable], notes: Sequence[str]) -> str:
-    """Return tables as LaTeX, each a ``table`` with lines of the package ``booktabs``; notes are comments."""
+    """Return tables as LaTeX, each a ``table`` with rules of the package ``booktabs``; notes are comments."""
     lines = [r"% needs \usepackage{booktabs}", *(f"% {note}" for note in notes)]
     for table in tables:
         lines += [
@@ -124,7 +124,7 @@ def as_latex(tables: Iterable[PageTable], notes: Sequence[str]) -> str:
 
 
 def _score_table(comparison: Comparison) -> PageTable:
-    """Return the table of the score: means, differences, whether they are more than chance, scenes won and lost."""
+    """Return the table of the score: means, differences, their significance, and the scenes won and lost."""
     score = comparison.metrics[0]
     rows, verdicts = [], []
     for row in comparison.table(score.name):
@@ -134,7 +134,7 @@ def _score_table(comparison: Comparison) -> PageTable:
         else:
             difference = _with_interval(row.paired.difference, lambda value: f"{value:+.{score.digits}f}")
             won = "" if comparison.is_of_trainings else f"{row.paired.num_better:,} / {row.paired.num_worse:,}"
-            # trainings have no p-values, and so no verdict
+            # trainings have no p-values, hence no verdict
             verdict = "" if np.isnan(row.chance) else row.verdict or "by chance"
             chance = "-" if np.isnan(row.chance) else f"{row.chance:.3f}"
             cells += [difference, "< 0.001" if row.chance < 0.001 else chance, verdict, won]
@@ -148,7 +148,7 @@ def _score_table(comparison: Comparison) -> PageTable:
 
 
 def _over(comparison: Comparison, num_scenes: int) -> str:
-    """Return in words what means are over."""
+    """Return in words what the means are taken over."""
     if comparison.is_of_trainings:
         return "at the end of the trainings"
     return f"over {num_scenes:,} scene{'' if num_scenes == 1 else 's'}"
@@ -167,7 +167,7 @@ def _table_of(
 
 
 def titled_metric(metric: MetricFacts) -> str:
-    """Return the label of a metric with its unit, and whether less is better."""
+    """Return the label of a metric with its unit, and a hint if lower is better."""
     notes = [metric.unit] * bool(metric.unit) + ["less is better"] * (metric.better == "low")
     return f"{metric.label} ({', '.join(notes)})" if notes else metric.label
 
@@ -189,6 +189,6 @@ def _piped(cells: Sequence[str]) -> str:
 
 
 def _in_latex(text: str) -> str:
-    """Return a text as LaTeX has it; what belongs to numbers is set as mathematics."""
+    """Return a text escaped for LaTeX, with signs of numbers and ``<`` set in math mode."""
     plain = "".join(_IN_LATEX.get(character, character) for character in text)
     return re.sub(r"<|(?<![\w.])[-+](?=\d)", lambda match: f"${match[0]}$", plain)

@@ -1,4 +1,4 @@
-"""Open-loop evaluation: what a trained network predicts on a log, scored, tabled and drawn."""
+"""Open-loop evaluation: scores, tables and pictures of the predictions of a trained network on a log."""
 
 from l5kit.openloop.files import OpenLoopResult
 from l5kit.openloop.run import evaluate

@@ -1,4 +1,4 @@
-"""Test agents of a chopped dataset, where they go, and their predictions, written and scored as in the competition."""
+"""Chopped test sets: their agents and true futures, and predictions written and scored as in the competition."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -34,12 +34,12 @@ class ChoppedSet:
     """A test set: a log that ends where the futures of its test agents begin, and these futures.
 
     Attributes:
-        folder: Where it is.
-        log: The log in it.
-        mask: Which agent rows of the log are test agents, bool (N,).
-        displacements_m: Where they go: metres from where they are, along the axes of the world, (n, T, 2).
-        is_known: Where that is known, (n, T).
-        rows: Place in both by track and time in ns.
+        folder: Folder of the test set.
+        log: The log in this folder.
+        mask: Whether each agent row of the log is a test agent, bool (N,).
+        displacements_m: True displacements from the current positions, in metres along the world axes, (n, T, 2).
+        is_known: Whether each of these is known, (n, T).
+        rows: Index into both arrays by track and time in ns.
     """
 
     folder: Path
@@ -54,7 +54,8 @@ class ChoppedSet:
         """Read the files of a folder.
 
         Raises:
-            InvalidArgumentError: There is not one ``.zarr``, no test agent, or a file cannot be read.
+            InvalidArgumentError: The folder does not hold exactly one ``.zarr``, has no test agent, or a file is
+                unreadable.
         """
         logs = sorted(folder.glob("*.zarr"))
         if len(logs) != 1:
@@ -80,7 +81,7 @@ class ChoppedSet:
         return len(self.displacements_m[0])
 
     def truth_of(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return the true positions of a batch of test agents in their frames, as samples of a longer log have them.
+        """Return the true positions of a batch of test agents in their own frames, as samples of a longer log would.
 
         Args:
             batch: Samples of an ``AgentDataset``, (B, ...).
@@ -102,7 +103,7 @@ class ChoppedSet:
                 f"{self.folder / GROUND_TRUTH_FILE} has no row for {missing[0]}, a test agent by {MASK_FILE}; "
                 "chop the test set anew"
             )
-        # The file has displacements along the axes of the world, from where an agent is.
+        # The file holds displacements along the world axes, from the current position of the agent.
         rows = [self.rows[key] for key in keys]
         centroids_m = batch["centroid"].cpu().numpy()
         world_m = self.displacements_m[rows] + centroids_m[:, None]
@@ -120,7 +121,7 @@ _NAMES = {
     "final_displacement_error_oracle": "fde_oracle_unknown_as_zero_m",
     "final_displacement_error_mean": "fde_mean_unknown_as_zero_m",
 }
-"""Names of what counts unknown steps as distance 0 in its means; ADE and FDE are over known steps everywhere else."""
+"""Names of metrics whose means count unknown steps as distance 0; elsewhere ADE and FDE average known steps only."""
 
 _METRICS = (
     neg_multi_log_likelihood,
@@ -137,13 +138,13 @@ _METRICS = (
 
 @dataclass(frozen=True)
 class CsvPredictions:
-    """Predictions of n test agents, as the files of the competition have them.
+    """Predictions of n test agents, in the layout of the competition files.
 
     Attributes:
         timestamps_ns: Times, (n,).
-        track_ids: Agents, (n,).
-        displacements_m: Metres from where they are, along the axes of the world, (n, M, T, 2).
-        probabilities: How likely each trajectory is, (n, M).
+        track_ids: Track ids of the agents, (n,).
+        displacements_m: Predicted displacements in metres along the world axes, (n, M, T, 2).
+        probabilities: Probability of each trajectory, (n, M).
     """
 
     timestamps_ns: Int64Array
@@ -153,7 +154,7 @@ class CsvPredictions:
 
     @classmethod
     def of_batch(cls, batch: Mapping[str, torch.Tensor], modes: Modes) -> Self:
-        """Return the predictions of a batch of samples of agents."""
+        """Return the predictions of a batch of agent samples."""
         timestamps_ns, track_ids, poses, centroids_m = (
             batch[key].cpu().numpy() for key in ("timestamp", "track_id", "world_from_agent", "centroid")
         )
@@ -167,11 +168,11 @@ class CsvPredictions:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the predictions of several batches, one after the other."""
+        """Return the concatenated predictions of several batches."""
         return cls(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)))
 
     def write(self, path: Path) -> None:
-        """Write them with :func:`l5kit.evaluation.csv_utils.write_pred_csv`, as many modes as there are."""
+        """Write the predictions with all their modes, by :func:`l5kit.evaluation.csv_utils.write_pred_csv`."""
         num_modes = self.probabilities.shape[1]
         rows = (self.timestamps_ns, self.track_ids, self.displacements_m, self.probabilities)
         write_pred_csv(path, *rows, max_modes=num_modes)
@@ -180,17 +181,17 @@ class CsvPredictions:
 def competition_metrics(truth: Path, predictions: Path, *, num_modes: int) -> dict[str, float | list[float]]:
     """Return the means of all metrics over the rows of two files, by name, as numbers and lists.
 
-    The names are those of the functions in :mod:`l5kit.evaluation.metrics`, but ``ade_oracle_unknown_as_zero_m``,
-    ``ade_mean_unknown_as_zero_m``, ``fde_oracle_unknown_as_zero_m`` and ``fde_mean_unknown_as_zero_m`` for the
-    displacement errors: as in L5Kit 1.5, their means count steps whose truth is not known as distance 0.
+    The names are those of the functions in :mod:`l5kit.evaluation.metrics`. The displacement errors are called
+    ``ade_oracle_unknown_as_zero_m``, ``ade_mean_unknown_as_zero_m``, ``fde_oracle_unknown_as_zero_m`` and
+    ``fde_mean_unknown_as_zero_m`` instead: as in L5Kit 1.5, their means count steps with unknown truth as distance 0.
 
     Args:
         truth: File of true positions.
-        predictions: File of predictions for each of its rows.
-        num_modes: Modes in it.
+        predictions: File of predictions for each row of ``truth``.
+        num_modes: Number of modes in the predictions.
 
     Raises:
-        InvalidArgumentError: A row is missing, twice there, or not in the other file.
+        InvalidArgumentError: A row is missing, duplicated, or not in the other file.
     """
     metrics = compute_metrics_csv(truth, predictions, _METRICS, max_modes=num_modes)
     return {_NAMES.get(name, name): np.asarray(value).tolist() for name, value in metrics.items()}

@@ -1,4 +1,4 @@
-"""Result of an open-loop evaluation, and its files; each appears whole or not at all."""
+"""Result of an open-loop evaluation and its files, each written atomically."""
 
 import csv
 import math
@@ -32,24 +32,24 @@ class OpenLoopResult:
 
     Attributes:
         checkpoint: File of the weights.
-        workflow: What was trained.
-        log: Where the samples are from.
+        workflow: Workflow of the training.
+        log: Log of the samples.
         data: Record of the log, or of the folder of the test set.
         configuration: The configuration of the network, with the log as ``val_data_loader``.
-        is_test_set: Whether they are the test agents of a chopped dataset.
-        num_samples: Samples that were predicted.
-        num_samples_of_log: Samples that there are.
-        network: Mean errors of the likeliest trajectories, one for each horizon.
-        baselines: The same of the kinematic baselines; nothing if no past was known.
-        modes: Metrics of all trajectories; None for networks with one.
+        is_test_set: Whether the samples are the test agents of a chopped dataset.
+        num_samples: Number of predicted samples.
+        num_samples_of_log: Number of samples in the log.
+        network: Mean errors of the likeliest trajectories, for each horizon.
+        baselines: The same for the kinematic baselines; empty if no past was known.
+        modes: Metrics over all trajectories; None for networks with a single mode.
         rows: The errors of each trajectory.
-        selection: How agents were selected for the training and here; None for workflows that do not select.
-        predictions: Of a test set, else None.
+        selection: How agents were selected for training and evaluation; None for workflows that do not select agents.
+        predictions: Predictions of a test set, else None.
         competition: Metrics of the files of a test set by the names of
             :func:`l5kit.openloop.chopped_set.competition_metrics`, numbers or lists; empty otherwise.
-        device: What the network ran on.
-        duration_s: Seconds that this took.
-        samples_per_s: Samples that were made and predicted in a second.
+        device: Device of the network.
+        duration_s: Duration of the evaluation in seconds.
+        samples_per_s: Samples loaded and predicted per second.
     """
 
     checkpoint: Path
@@ -81,7 +81,7 @@ class OpenLoopResult:
 
 
 PREDICTIONS_FILE: Final = "predictions.csv"
-"""Predictions of a test set, as in the competition."""
+"""Predictions of a test set, in the format of the competition."""
 
 WORST_FOLDER: Final = "worst"
 _FINISHED: Final = (SCORES_FILE, SCORES_TABLE, SAMPLES_TABLE, PREDICTIONS_FILE, WORST_FOLDER)
@@ -97,7 +97,7 @@ _SAMPLE_COLUMNS: Final = (
 _COMMAND: Final = "evaluate"
 _EVALUATION: Final = OutputKind(
     "an evaluation",
-    # one that was begun, or was written by a version that left no receipt
+    # also an unfinished evaluation, or one of a version that wrote no receipt
     lambda folder: (
         holds_keys(folder / RECEIPT_FILE, {"command"}, command=_COMMAND)
         if (folder / RECEIPT_FILE).is_file()
@@ -112,8 +112,8 @@ def require_folder(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that cannot be written to.
 
     Raises:
-        InvalidArgumentError: It is a file, or holds files and is not to be overwritten, or others than those of an
-            evaluation.
+        InvalidArgumentError: It is a file, holds files and ``overwrite`` is not set, or holds files that do not belong
+            to an evaluation.
     """
     require_own_folder(folder.resolve(), _EVALUATION, argument="folder")
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
@@ -134,10 +134,10 @@ def prepare_folder(folder: Path) -> None:
 
 
 def write_scores(folder: Path, result: OpenLoopResult) -> None:
-    """Write the tables, the scores as JSON, and at last of all of them the receipt."""
+    """Write the tables, then the scores as JSON, and the receipt last."""
     _write_table(folder / SAMPLES_TABLE, _SAMPLE_COLUMNS, _sample_rows(result.rows))
     scores = scores_of(result)
-    # Values of lists are columns of their own, numbered; with as many digits as make sense.
+    # Each item of a list gets its own numbered column; values are rounded to a sensible number of digits.
     rows = []
     for row in scores["scores"]:
         cells: dict[str, object] = {}
@@ -153,7 +153,7 @@ def write_scores(folder: Path, result: OpenLoopResult) -> None:
 
 
 def scores_of(result: OpenLoopResult) -> JsonObject:
-    """Return everything but the single trajectories as JSON holds it; what is not known is None."""
+    """Return everything but the single trajectories as JSON values; unknown values are None."""
     by_who = [("network", result.network), *result.baselines.items()]
     modes = {score.horizon_s: score for score in result.modes or ()}
     scores = [
@@ -190,7 +190,7 @@ def scores_of(result: OpenLoopResult) -> JsonObject:
 
 
 def _sample_rows(rows: TrajectoryRows) -> Iterator[Sequence[object]]:
-    """Yield the lines of all trajectories, of which only some are Python objects at a time."""
+    """Yield the table lines of all trajectories, converting a limited number of rows at a time."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = rows.taken(slice(start, start + _ROWS_AT_ONCE))
         columns = (part.scene_index, part.frame_index, part.timestamp_ns, part.track_id, part.label_index)
@@ -199,7 +199,7 @@ def _sample_rows(rows: TrajectoryRows) -> Iterator[Sequence[object]]:
         for *cells, label_index, ade_m, fde_m in zip(
             *(column.tolist() for column in (*columns, ades_m, fdes_m)), strict=True
         ):
-            # ADE, FDE and whether it is a miss, of the network and of each baseline; empty where not known
+            # ADE, FDE and miss of the network and of each baseline; empty where unknown
             errors: list[str] = []
             for ade, fde in zip(ade_m, fde_m, strict=True):
                 is_known = not math.isnan(fde)

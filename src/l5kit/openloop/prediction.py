@@ -1,4 +1,4 @@
-"""Predictions of a network for the samples of a log, and how far off they are, one by one and in the mean."""
+"""Predictions of a network for the samples of a log, with their errors one by one and on average."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -33,14 +33,14 @@ from l5kit.workflows.trajectories import Modes, Trajectories, baseline_positions
 
 @dataclass(frozen=True)
 class PredictedBatch:
-    """A batch of B samples, of A agents each.
+    """A batch of B samples of A agents each.
 
     Attributes:
         indices: Indices of the samples in the dataset, (B,).
         batch: The samples, with the truth.
         trajectories: Likeliest predictions, truth and past, (B * A, T, ...).
         modes: All predictions, (B * A, M, T, ...).
-        baselines_m: Where the kinematic baselines get to, (B * A, T, 2) each; nothing for samples without a past.
+        baselines_m: Positions of the kinematic baselines, (B * A, T, 2) each; empty for samples without a past.
     """
 
     indices: Int64Array
@@ -51,12 +51,12 @@ class PredictedBatch:
 
     @property
     def num_agents(self) -> int:
-        """Agents of a sample."""
+        """Number of agents per sample."""
         return len(self.trajectories.truth_m) // len(self.indices)
 
 
 def predicted_batches(setup: OpenLoopSetup, indices: Int64Array) -> Iterator[PredictedBatch]:
-    """Yield what the network makes of some samples, of which it sees the past only.
+    """Yield the predictions of the network for some samples; the network gets only the past.
 
     Args:
         setup: The network and the dataset.
@@ -81,14 +81,14 @@ def predicted_batches(setup: OpenLoopSetup, indices: Int64Array) -> Iterator[Pre
 
 @torch.inference_mode()
 def _predict(setup: OpenLoopSetup, indices: Int64Array, batch: dict[str, torch.Tensor]) -> PredictedBatch:
-    # The truth of a test set is put in only now, so that the network cannot see it. Agents of whom nothing is known
-    # afterwards are in no score, and what is predicted of them may be anything.
+    # The truth of a test set is added after the forward pass, so that the network cannot see it. Agents without a
+    # known future enter no score, so their predictions may be anything.
     outputs = setup.model(network_inputs(batch))
     if setup.chopped_set is not None:
         batch |= setup.chopped_set.truth_of(batch)
     trajectories = setup.config.workflow.trajectories_of(batch, outputs)
 
-    # all modes in the same order, one of probability 1 where a network has no more
+    # all modes in the same layout; a network with a single mode gets probability 1
     if "all_agent_positions" in outputs:
         logits = outputs["agent_traj_logits"].flatten(0, 1).float()
         modes = Modes(outputs["all_agent_positions"].flatten(0, 1).float(), logits.softmax(dim=-1))
@@ -114,19 +114,19 @@ _LABEL_OF_AV = -1
 
 @dataclass(frozen=True)
 class TrajectoryRows:
-    """N predicted trajectories: where they are from, and how far off they are.
+    """N predicted trajectories: their origin and their errors.
 
     Attributes:
         sample_index: Index of the sample in the dataset, (N,).
         agent_index: Index of the agent in its sample; 0 in samples of one agent, (N,).
-        scene_index: The scene, (N,).
-        frame_index: The frame, counted in the scene, (N,).
-        timestamp_ns: Its time, (N,).
-        track_id: The agent, -1 for the AV, (N,).
-        label_index: Its class, for :func:`label_name`, (N,).
-        ade_m: Mean error over the steps whose truth is known, (N,).
-        fde_m: Error at the last step; NaN where its truth is not known, (N,).
-        baseline_ade_m: The same of each of ``BASELINES``; NaN without a past, (N, baselines).
+        scene_index: Index of the scene, (N,).
+        frame_index: Index of the frame in the scene, (N,).
+        timestamp_ns: Time of the frame, (N,).
+        track_id: Track id of the agent, -1 for the AV, (N,).
+        label_index: Class of the agent, for :func:`label_name`, (N,).
+        ade_m: Mean error over the steps with known truth, (N,).
+        fde_m: Error at the last step; NaN if its truth is unknown, (N,).
+        baseline_ade_m: The same for each of ``BASELINES``; NaN without a past, (N, baselines).
         baseline_fde_m: Likewise, (N, baselines).
 
     Raises:
@@ -164,7 +164,7 @@ class TrajectoryRows:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the rows of several, one after the other."""
+        """Return the concatenated rows of several batches."""
         return cls(
             **{column.name: np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)}
         )
@@ -176,7 +176,7 @@ def label_name(label_index: int) -> str:
 
 
 def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> TrajectoryRows:
-    """Return the rows of a batch of a dataset, without trajectories that no step is known of."""
+    """Return the rows of a batch, without trajectories that have no known step."""
     num_agents, trajectories = predicted.num_agents, predicted.trajectories
     located = samples.locate(predicted.indices)
     of_samples = {
@@ -186,8 +186,8 @@ def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> Traject
         "timestamp_ns": predicted.batch["timestamp"].cpu().numpy(),
     }
 
-    # Tracks and classes of the agents, (B * A,) each: samples of several have the AV first, those of one are of an
-    # agent of the log or of the AV.
+    # Tracks and classes of the agents, (B * A,) each. Samples of several agents have the AV first; samples of one agent
+    # are about the AV or an agent of the log.
     if isinstance(samples, EgoAgentDatasetVectorized):
         track_ids = predicted.batch["all_other_agents_track_ids"].cpu().numpy().astype(np.int64).reshape(-1)
         labels = predicted.batch["all_other_agents_types"].cpu().numpy().astype(np.int64)
@@ -215,13 +215,13 @@ def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> Traject
 
 
 def _errors(trajectories: Trajectories, predicted_m: torch.Tensor | None) -> tuple[Float64Array, Float64Array]:
-    """Return mean and last errors, (N,) each."""
+    """Return mean and final errors, (N,) each."""
     is_known = trajectories.is_known
     if predicted_m is None:
         nothing = np.full(len(is_known), np.nan)
         return nothing, nothing
     errors_m = torch.linalg.vector_norm(predicted_m.double() - trajectories.truth_m.double(), dim=-1)
-    errors_m = torch.where(is_known, errors_m, 0.0)  # means are over the steps that are known
+    errors_m = torch.where(is_known, errors_m, 0.0)  # means are over known steps
     ade_m = errors_m.sum(dim=1) / is_known.sum(dim=1)
     fde_m = torch.where(is_known[:, -1], errors_m[:, -1], torch.nan)
     return ade_m.cpu().numpy(), fde_m.cpu().numpy()
@@ -229,21 +229,21 @@ def _errors(trajectories: Trajectories, predicted_m: torch.Tensor | None) -> tup
 
 @dataclass(frozen=True)
 class ModeScore:
-    """Means up to one time ahead, over the predictions with a known step; NaN without any.
+    """Mean metrics up to one horizon, over the predictions with a known step; NaN without any.
 
-    The metrics are those of :mod:`l5kit.evaluation.metrics` on the steps up to this time; averages and last
-    steps are over those that are known.
+    The metrics are those of :mod:`l5kit.evaluation.metrics` on the steps up to the horizon; averages and final steps
+    use known steps only.
 
     Attributes:
-        horizon_s: The time ahead.
+        horizon_s: The horizon in seconds.
         nll: Negative log-likelihood, the score of the competition.
-        rmse: Root of twice that over the steps.
+        rmse: Root mean square error in the sense of the competition: the root of twice the NLL per step.
         ade_oracle_m: ADE of the best trajectory.
         ade_mean_m: ADE averaged over the trajectories.
-        fde_oracle_m: FDE of the best trajectory, over the predictions whose truth is known at this time.
+        fde_oracle_m: FDE of the best trajectory, over the predictions whose truth is known at the horizon.
         fde_mean_m: FDE averaged over the trajectories, likewise.
-        time_displace_m: Distance at this time, weighted with how likely each is given the truth; likewise.
-        prob_true_mode: How likely each trajectory is given the truth.
+        time_displace_m: Distance at the horizon, weighted by the posterior of each mode given the truth; likewise.
+        prob_true_mode: Posterior probability of each mode given the truth.
     """
 
     horizon_s: float
@@ -258,11 +258,11 @@ class ModeScore:
 
 
 class ModeScores:
-    """Gathers the metrics batch by batch, in float64 on the CPU.
+    """Accumulator of the metrics, batch by batch, in float64 on the CPU.
 
     Args:
-        horizons_s: Times ahead in seconds.
-        num_modes: Trajectories of a prediction.
+        horizons_s: Horizons in seconds.
+        num_modes: Trajectories per prediction.
         step_time_s: Seconds between two steps.
     """
 
@@ -293,7 +293,7 @@ class ModeScores:
             columns = torch.cat([torch.stack(of_known, dim=1), prob_true_mode(*arguments)], dim=1)  # (N, 4 + M)
             self._of_known[index] += _sum_with_count(columns)
 
-            # What is of the last step is over the predictions whose truth is known there.
+            # Metrics of the final step are over the predictions whose truth is known there.
             finals = tuple(argument[is_final] for argument in arguments)
             of_final = (
                 final_displacement_error_oracle(*finals),
@@ -303,7 +303,7 @@ class ModeScores:
             self._of_final[index] += _sum_with_count(torch.stack(of_final, dim=1))
 
     def scores(self) -> tuple[ModeScore, ...]:
-        """Return the means of all that was added, one for each horizon."""
+        """Return the means over all batches, for each horizon."""
         scores = []
         for horizon_s, *sums in zip(self._horizons_s, self._of_known, self._of_final, strict=True):
             known_means, final_means = ((each[:-1] / each[-1]).tolist() for each in sums)
@@ -325,5 +325,5 @@ class ModeScores:
 
 
 def _sum_with_count(columns: torch.Tensor) -> torch.Tensor:
-    """Return sums over N rows of columns (N, K), and N, (K + 1,), on the CPU."""
+    """Return the sums of columns (N, K), followed by N, (K + 1,), on the CPU."""
     return torch.cat([columns.sum(dim=0), columns.new_tensor([len(columns)])]).cpu()

@@ -1,4 +1,4 @@
-"""Open-loop evaluation of a trained network: what it predicts of a log, beside what happened there.
+"""Open-loop evaluation of a trained network: its predictions on a log, compared with the recorded future.
 
 Nothing here needs Lightning.
 """
@@ -41,17 +41,18 @@ def evaluate(
 
     The folder gets ``scores.json``, ``scores.csv`` (a line for each horizon of the network and of each baseline),
     ``samples.csv`` (a line for each trajectory), ``worst/`` with pictures, and for a test set ``predictions.csv``. The
-    network sees nothing of the future. Agents that were selected in another way than for the training are reported with
-    a ``RuntimeWarning``.
+    network sees nothing of the future. A ``RuntimeWarning`` reports agents that were selected differently than for the
+    training.
 
     Args:
-        checkpoint: File of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, folder of a
-            training, for its final weights, or name of a network that ships with l5kit.
-        folder: Where to write; new or empty, unless ``options.overwrite``.
-        cfg: The configuration of the training; None for that in the checkpoint, which only those of l5kit have.
+        checkpoint: File of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, run folder of a
+            training (its final weights are used), or name of a network that ships with l5kit.
+        folder: Output folder; new or empty, unless ``options.overwrite``.
+        cfg: The configuration of the training; None for the one in the checkpoint, which only checkpoints of l5kit
+            have.
         data_folder: Folder that the keys of the data are relative to; None for the environment's
             ``L5KIT_DATA_FOLDER``.
-        options: Which log and samples, on what, and which pictures.
+        options: Choice of log, samples, device and pictures.
 
     Raises:
         ConfigError: There is no configuration, or a key is unknown, missing, of the wrong type or out of range.
@@ -59,10 +60,10 @@ def evaluate(
         InvalidArgumentError: The folder holds files, a horizon lies beyond the predictions, or the network cannot
             predict the test set.
         CheckpointError: The file is no checkpoint or broken, or needs ``options.allow_pickle``.
-        CheckpointMismatchError: The weights do not fit the configuration; the message lists what does not.
+        CheckpointMismatchError: The weights do not fit the configuration; the message lists the differences.
     """
     start_s = time.perf_counter()
-    target = Path(os.path.abspath(folder))  # code of users may change the directory
+    target = Path(os.path.abspath(folder))  # user code may change the working directory
     require_folder(target, overwrite=options.overwrite)
     file = network_of(checkpoint)
     if cfg is None:
@@ -71,14 +72,14 @@ def evaluate(
     result = score(setup, options)
     prepare_folder(target)
     if setup.chopped_set is not None and result.predictions is not None:
-        # the metrics of a test set are those of its file, as in the competition
+        # the metrics of a test set are computed from its file, as in the competition
         file_of_predictions = target / PREDICTIONS_FILE
         result.predictions.write(file_of_predictions)
         num_modes, truth = result.predictions.probabilities.shape[1], setup.chopped_set.folder / GROUND_TRUTH_FILE
         competition = competition_metrics(truth, file_of_predictions, num_modes=num_modes)
         result = replace(result, competition=competition)
 
-    # the worst cases as pictures, numbered from the worst on, no two of them of the same moments
+    # pictures of the worst cases, ranked from the worst; cases of one agent are some frames apart
     rows = result.rows
     worst = worst_rows(
         rows,

@@ -1,4 +1,4 @@
-"""Scores of a network on a log, gathered of batches that are predicted here or by the workers of an engine."""
+"""Scores of a network on a log, accumulated from batches predicted in this process or by workers."""
 
 import time
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ from l5kit.workflows.trajectories import Modes, Trajectories, TrajectoryScores
 
 @dataclass(frozen=True)
 class ScoredBatch:
-    """What is kept of a predicted batch, none of its pictures.
+    """Results of a predicted batch that are kept, without its rasters.
 
     Attributes:
         num_samples: Samples of the batch.
         trajectories: Likeliest predictions, truth and past.
         modes: All predictions.
         rows: Errors of single trajectories.
-        predictions: Lines of the csv file, of a test set.
+        predictions: Rows of the CSV file, for a test set.
     """
 
     num_samples: int
@@ -43,7 +43,7 @@ class ScoredBatch:
 
     @classmethod
     def of(cls, setup: OpenLoopSetup, predicted: PredictedBatch) -> "ScoredBatch":
-        """Return what is kept of a batch."""
+        """Return the results of a batch that are kept."""
         predictions = None if setup.chopped_set is None else CsvPredictions.of_batch(predicted.batch, predicted.modes)
         rows = rows_of_batch(setup.samples, predicted)
         return cls(len(predicted.indices), predicted.trajectories, predicted.modes, rows, predictions)
@@ -52,12 +52,12 @@ class ScoredBatch:
 def scored_batches(
     setup: OpenLoopSetup, indices: Int64Array, *, workers: Executor | KeptWorkers | Literal[1] = 1
 ) -> Iterator[ScoredBatch]:
-    """Yield the batches of some samples, in their order and with the same bits whoever makes them.
+    """Yield the batches of some samples in order, bit-identical for any workers.
 
     Args:
         setup: The network and the samples.
         indices: Indices of the samples in the dataset, (n,).
-        workers: An executor, also with a folder for the parts, or 1 to predict here.
+        workers: An executor, optionally with a folder for the parts, or 1 to predict in this process.
 
     Raises:
         InvalidArgumentError: A prediction is not finite, or a test set lacks the truth of one of its agents.
@@ -69,7 +69,7 @@ def scored_batches(
         return
     if isinstance(workers, KeptWorkers):
         workers.job.require_same("data", setup.data.as_dict())
-    # Workers are sent the indices of the samples of their batches, and not all of them.
+    # Workers get only the sample indices of their own batches.
     size = setup.loader.batch_size
     batches = range(-(-len(indices) // size))
     results = map_scenes(
@@ -86,22 +86,22 @@ def scored_batches(
 
 
 def _score_batches(setup: OpenLoopSetup, _: Int64Array, indices: Int64Array) -> list[ScoredBatch]:
-    """Return scored batches of samples; the numbers of the batches are for messages of those who ask."""
+    """Return scored batches of samples; the batch numbers only serve the messages of the caller."""
     return [ScoredBatch.of(setup, predicted) for predicted in predicted_batches(setup, indices)]
 
 
 def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
-    """Predict the samples and return the scores; those of the files of a test set are still to be computed.
+    """Predict the samples and return the scores, except for the file-based metrics of a test set.
 
-    A ``RuntimeWarning`` is given if agents were selected in another way than for the training.
+    A ``RuntimeWarning`` is given if agents were selected differently than for the training.
 
     Args:
         setup: The network and the samples.
-        options: How they are evaluated.
+        options: Options of the evaluation.
 
     Raises:
-        InvalidArgumentError: A horizon is no multiple of the step or beyond the predictions, not all agents of a test
-            set are to be predicted, or a prediction is not finite.
+        InvalidArgumentError: A horizon is no multiple of the step or beyond the predictions, ``max_samples`` would skip
+            agents of a test set, or a prediction is not finite.
         SampleError: A sample cannot be made; the cause is chained.
     """
     start_s = time.perf_counter()
@@ -116,7 +116,7 @@ def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
     selection = _compare_selection(setup)
     predicting_s = time.perf_counter()
 
-    # sums and small rows are all that is kept of the batches
+    # only sums and small rows are kept of the batches
     scores = TrajectoryScores(horizons_s, step_time_s=step_time_s, past_step_time_s=params.past_step_time_s)
     mode_scores: ModeScores | None = None
     rows: list[TrajectoryRows] = []
@@ -159,8 +159,8 @@ def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
 
 
 def _horizons_s(setup: OpenLoopSetup, wanted_s: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the horizons that are wanted, checked, or every whole second and the end."""
-    # A time that is no whole number of steps is left out of the usual ones, and refused where it was given.
+    """Return the requested horizons after checking them, or every whole second and the end."""
+    # A default horizon that is no whole number of steps is dropped; a requested one is refused.
     step_time_s, num_steps = setup.config.params.step_time_s, setup.config.params.future_num_frames
     end_s = num_steps * step_time_s
     steps = [(horizon_s, round(horizon_s / step_time_s)) for horizon_s in wanted_s or range(1, int(end_s + 1e-6) + 1)]
@@ -176,7 +176,7 @@ def _horizons_s(setup: OpenLoopSetup, wanted_s: tuple[float, ...]) -> tuple[floa
 
 
 def _compare_selection(setup: OpenLoopSetup) -> SelectionParity | None:
-    """Return how agents were selected for the training and here, and warn if it was done differently."""
+    """Return how agents were selected for training and evaluation, and warn if this differs."""
     trained, here = setup.config.params.train_loader, setup.loader
     if not isinstance(setup.samples, AgentDataset):
         return None

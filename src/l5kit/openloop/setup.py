@@ -1,4 +1,4 @@
-"""Setup of an open-loop evaluation: its options, the trained network, and the samples that it predicts."""
+"""Setup of an open-loop evaluation: its options, the trained network, and the samples to predict."""
 
 import math
 import os
@@ -31,10 +31,10 @@ from l5kit.workflows.trained_network import load_network
 from l5kit.workflows.workflow import TrainingConfig, open_log_samples
 
 DEVICES: Final = ("auto", "cpu", "cuda")
-"""What networks can be evaluated on; ``auto`` is CUDA where it is there."""
+"""Devices of an evaluation; ``auto`` is CUDA where available."""
 
 ERRORS: Final = ("fde", "ade")
-"""What the worst cases can be chosen by."""
+"""Errors that can rank the worst cases."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,17 @@ class OpenLoopOptions:
         key: Path of the log relative to the data folder, or a folder of ``l5kit chop`` there or anywhere; None for
             ``val_data_loader.key`` of the configuration.
         horizons_s: Times ahead of the scores in seconds; empty for every whole second and the end.
-        max_samples: Samples that are taken, evenly spread over the log; None for all.
-        batch_size: Samples of a batch; None for that of the configuration.
-        threads: Threads that make batches; None for those of the configuration.
-        workers: An executor of processes or of a cluster that makes and predicts batches, each with a network of its
-            own, or one with a folder for the parts; 1 to predict here.
+        max_samples: Number of samples, evenly spread over the log; None for all.
+        batch_size: Samples per batch; None for that of the configuration.
+        threads: Threads that load batches; None for those of the configuration.
+        workers: An executor of processes or of a cluster that loads and predicts batches, each worker with its own copy
+            of the network, optionally with a folder for the parts; 1 to predict in this process.
         device: One of :data:`DEVICES`.
-        num_worst: Pictures of the worst cases.
-        worst_by: Which error makes them the worst, one of :data:`ERRORS`.
-        overwrite: Whether the files of an evaluation that is there are replaced.
-        allow_pickle: Also read checkpoints that are whole pickled modules, which can run any code that is in them.
-        show_bar: Whether a bar is shown, if standard error is a terminal.
+        num_worst: Number of pictures of the worst cases.
+        worst_by: Error that ranks the worst cases, one of :data:`ERRORS`.
+        overwrite: Whether to replace an existing evaluation in the folder.
+        allow_pickle: Also read checkpoints that are whole pickled modules, which can execute arbitrary code.
+        show_bar: Whether to show a progress bar, if standard error is a terminal.
 
     Raises:
         InvalidArgumentError: A value is out of its range.
@@ -94,28 +94,28 @@ class OpenLoopOptions:
 
 
 _AGENT_WORKFLOWS: Final = ("agent_motion", "agent_motion_multimodal", "simnet")
-"""Those that predict any agent from a sample of its own, as test sets need it."""
+"""Workflows that predict any agent from its own sample, as test sets require."""
 
 _OF_TRAININGS: Final = ("folders", "max_num_batches", "num_workers", "on_device", "shuffle")
-"""Keys of ``val_data_loader`` that are for evaluations during a training."""
+"""Keys of ``val_data_loader`` that only concern validation during a training."""
 
 
 @dataclass(frozen=True)
 class OpenLoopSetup:
-    """A network, and the samples that it is to predict.
+    """A network and the samples to predict.
 
     Attributes:
-        checkpoint: File that its weights are from.
-        config: The configuration, with the log that is evaluated as ``val_data_loader``.
-        loader: How samples are loaded.
-        data_manager: Finds the map.
-        log: Where the samples are from.
+        checkpoint: File of the weights.
+        config: The configuration, with the evaluated log as ``val_data_loader``.
+        loader: Options of the loader.
+        data_manager: Locates the map.
+        log: Log of the samples.
         data: Record of the log, or of the folder of the test set.
-        samples: As the network takes them, never perturbed.
-        chopped_set: The test set that the log is of, or None.
+        samples: Dataset in the format of the network, never perturbed.
+        chopped_set: The test set of the log, or None.
         model: The network in eval mode, on its device.
         device: The device.
-        request: What it was made of, and is made of again where it was pickled.
+        request: Arguments from which a pickled setup is rebuilt.
     """
 
     checkpoint: Path
@@ -131,7 +131,7 @@ class OpenLoopSetup:
     request: "Request"
 
     def __reduce__(self) -> tuple[Callable[..., "OpenLoopSetup"], tuple[object, ...]]:
-        """Leave network and samples out, which another process reads from their files."""
+        """Pickle only the request; another process reads network and samples from their files."""
         return _set_up_elsewhere, (self.request, self.data, len(self.samples), torch.get_num_threads())
 
 
@@ -143,7 +143,7 @@ class Request:
         checkpoint: A file of weights.
         cfg: The configuration of the training.
         data_folder: Folder that keys are relative to.
-        options: How it is evaluated.
+        options: Options of the evaluation.
     """
 
     checkpoint: Path
@@ -153,10 +153,10 @@ class Request:
 
 
 def _set_up_elsewhere(request: Request, data: DataRecord, num_samples: int, num_threads: int) -> OpenLoopSetup:
-    """Return a setup that was pickled, in a process with as many threads for torch, on which last digits depend.
+    """Rebuild a pickled setup, with the same number of torch threads, because the last digits depend on it.
 
     Raises:
-        EngineError: There are other samples here.
+        EngineError: The number of samples differs in this process.
     """
     torch.set_num_threads(num_threads)
     setup = set_up(request.checkpoint, request.cfg, data_folder=request.data_folder, options=request.options, data=data)
@@ -176,26 +176,26 @@ def set_up(
     options: OpenLoopOptions,
     data: DataRecord | None = None,
 ) -> OpenLoopSetup:
-    """Return the network and the samples; nothing is predicted yet.
+    """Return the network and the samples, without predicting.
 
     Args:
         checkpoint: A file of weights, or the folder of a training.
         cfg: The configuration of the training.
         data_folder: Folder that keys are relative to; None for the environment's ``L5KIT_DATA_FOLDER``.
-        options: How it is evaluated.
-        data: Record of the log, if it is known; None to make it.
+        options: Options of the evaluation.
+        data: Record of the log if known; None to compute it.
 
     Raises:
         ConfigError: A key is unknown, missing, of the wrong type or out of range.
         FileNotFoundError: The checkpoint, the log or the map is missing.
         InvalidArgumentError: The network cannot predict the test set, or there is no CUDA.
         CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
-        CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
+        CheckpointMismatchError: The weights are those of another network; the message lists the differences.
     """
     file = network_of(checkpoint)
     has_cuda = torch.cuda.is_available()
     if options.device == "cuda" and not has_cuda:
-        raise InvalidArgumentError("device is 'cuda', and torch finds none here; take 'auto' or 'cpu'")
+        raise InvalidArgumentError("device is 'cuda', but torch finds no CUDA device; use 'auto' or 'cpu'")
     device = torch.device("cuda" if has_cuda and options.device != "cpu" else "cpu")
     data_manager = LocalDataManager(data_folder)
     config = TrainingConfig.from_cfg(_with_evaluation(cfg, options))
@@ -217,7 +217,7 @@ def set_up(
             num_scenes = len(ChunkedDataset(chopped_set.log if chopped_set else log).open().scenes)
             data = DataRecord.of(log, num_scenes=num_scenes, progress=progress)
 
-    # Another process makes it again of absolute paths, as it may run in another folder, and shows no bar.
+    # Workers rebuild the setup from absolute paths, as their working directory may differ, and show no bar.
     root = data_manager.root_folder
     request = Request(file.absolute(), cfg, root.absolute(), replace(options, workers=1, show_bar=False))
     return OpenLoopSetup(
@@ -236,14 +236,14 @@ def set_up(
 
 
 def _with_evaluation(cfg: Config, options: OpenLoopOptions) -> JsonObject:
-    """Return a configuration whose ``val_data_loader`` is what is evaluated."""
+    """Return a configuration whose ``val_data_loader`` is the evaluated log."""
     check_known_keys(cfg)
     given = cfg.get("val_data_loader", {})
     key = options.key or given.get("key")
     if key is None:
         raise ConfigError("val_data_loader.key: the configuration names no log to evaluate on; name one with --key")
     loader = {"batch_size": cfg.get("train_data_loader", {}).get("batch_size", 1), **given, "key": key}
-    # Of another log than the configuration names, all scenes are taken.
+    # If the log is not that of the configuration, use all of its scenes.
     left_out = _OF_TRAININGS if key == given.get("key") else (*_OF_TRAININGS, "max_scene_id")
     loader = {name: value for name, value in loader.items() if name not in left_out}
     for name, value in (("batch_size", options.batch_size), ("threads", options.threads)):

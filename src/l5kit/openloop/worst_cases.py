@@ -1,4 +1,4 @@
-"""Pictures of the predictions that are worst, each beside the truth and the baseline, with a caption and a legend."""
+"""Pictures of the worst predictions with truth and baseline, a caption and a legend."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,18 +29,18 @@ _PLACE_RASTER: Final[Config] = {
     "set_origin_to_bottom": True,
     "image_dtype": "uint8",
 }
-"""How the surroundings of a sample without a raster are drawn: 112 m by 90 m."""
+"""Raster that shows the surroundings of samples that have none: 112 m by 90 m."""
 
 BASELINE_RGB: Final = (170, 170, 170)
-"""Grey, beside the magenta of truth and the cyan of predictions."""
+"""Grey, in contrast to the magenta of the truth and the cyan of predictions."""
 
 _DRAWN_BASELINE: Final[Baseline] = "ctra"
-"""The best of them."""
+"""The most accurate baseline."""
 
 _BASELINE_RADIUS_PX: Final = 7
 _TRUTH_RADIUS_PX: Final = 10
 _PREDICTION_RADIUS_PX: Final = 4
-"""Of the dots at the ends, which are seen as rings where they lie over each other."""
+"""Radii of the end dots; they differ so that overlapping dots show as rings."""
 
 _EDGE_RGB: Final = (0, 0, 0)
 _SCALE_M: Final = 10
@@ -49,7 +49,7 @@ _INK_RGB: Final = (235, 238, 242)
 _TEXT_SIZE_PX: Final = 15
 _MARGIN_PX: Final = 10
 _SHIFT: Final = 4
-"""Binary places of a pixel that OpenCV draws with."""
+"""Fractional bits of the pixel coordinates passed to OpenCV."""
 _FAR_OUTSIDE_PX: Final = 1e5
 _FAINTEST: Final = 0.3
 """Opacity of a trajectory of probability 0; the likeliest one has 1."""
@@ -59,15 +59,15 @@ _LEAST_SIDE_PX: Final = 448
 
 @dataclass(frozen=True)
 class CaseTrajectories:
-    """A prediction in a picture, as (column, row); all start where the agent is.
+    """A prediction in pixel coordinates (column, row); all lines start at the agent.
 
     Attributes:
-        start_px: Where the agent is, (2,).
+        start_px: Position of the agent, (2,).
         truth_px: Known true positions, (K, 2).
         modes_px: Predicted trajectories, (M, T, 2).
-        probabilities: How likely each is, (M,).
-        baseline_px: Where ``_DRAWN_BASELINE`` gets to, (T, 2), or None.
-        px_per_m: Pixels of a metre.
+        probabilities: Probability of each mode, (M,).
+        baseline_px: Positions of ``_DRAWN_BASELINE``, (T, 2), or None.
+        px_per_m: Pixels per metre.
     """
 
     start_px: Float64Array
@@ -79,15 +79,15 @@ class CaseTrajectories:
 
 
 def worst_rows(rows: TrajectoryRows, num_rows: int, *, error_m: Float64Array, frames_apart: int) -> Int64Array:
-    """Return the places of the largest errors, the largest first; of one agent only those that are some time apart.
+    """Return the rows of the largest errors, largest first; rows of one agent are some time apart.
 
     Args:
         rows: All trajectories.
-        num_rows: How many to return, at most.
-        error_m: Their errors, (N,); rows with NaN are left out.
-        frames_apart: Least frames between two rows of one agent.
+        num_rows: Maximum number of rows.
+        error_m: Error of each row, (N,); rows with NaN are skipped.
+        frames_apart: Minimum frames between two rows of one agent.
     """
-    # NaN comes last in the order, so that it is cut off.
+    # NaN sorts last, so it is cut off.
     order = np.argsort(-error_m, kind="stable")[: np.count_nonzero(~np.isnan(error_m))]
     taken: list[int] = []
     for row in order.tolist():
@@ -101,16 +101,16 @@ def worst_rows(rows: TrajectoryRows, num_rows: int, *, error_m: Float64Array, fr
 
 
 def draw_worst_cases(setup: OpenLoopSetup, rows: TrajectoryRows) -> Iterator[tuple[str, UInt8Array]]:
-    """Yield a name and a picture of each of some trajectories, which are predicted once more.
+    """Yield a name and a picture of each trajectory, after predicting it again.
 
-    Samples with a raster are shown as the network sees them, magnified; those without one as their place on the
-    semantic map.
+    Samples with a raster are shown as the network sees them, magnified; for vectorized samples the semantic map around
+    the agent is drawn.
 
     Args:
         setup: The network and the samples.
         rows: The trajectories.
     """
-    # samples without a raster, those of vectors, get one of the same log: the map with all agents and their past
+    # vectorized samples get a raster of the same log: the map with all agents and their past
     samples = setup.samples
     if not isinstance(samples, EgoDataset):
         cfg = setup.config.mapping
@@ -125,7 +125,7 @@ def draw_worst_cases(setup: OpenLoopSetup, rows: TrajectoryRows) -> Iterator[tup
         if not isinstance(samples.rasterizer, Rasterizer):
             raise TypeError(f"{samples!r} makes no rasters")
 
-        # The picture is magnified by a whole factor to a size for display, and positions with it.
+        # The picture is magnified by a whole factor for display, and the positions with it.
         scene, frame, track_id = int(row.scene_index[0]), int(row.frame_index[0]), int(row.track_id[0])
         is_av = track_id == EGO_TRACK_ID
         sample = samples.get_frame(scene, frame, None if is_av else track_id)
@@ -135,20 +135,20 @@ def draw_worst_cases(setup: OpenLoopSetup, rows: TrajectoryRows) -> Iterator[tup
         raster_from_world = np.diag([factor, factor, 1.0]) @ np.asarray(sample["raster_from_world"], np.float64)
         trajectories = _in_picture(predicted, int(row.agent_index[0]), raster_from_world)
 
-        # Whose trajectory it is, and the errors of the network and of the baselines that have any.
+        # Caption: the agent, and the errors of the network and of the baselines that have any.
         label = label_name(int(row.label_index[0]))
         lines = [f"scene {scene}, frame {frame}, {label if is_av else f'track {track_id} ({label.lower()})'}"]
         titles = ("network", *(BASELINE_TITLES[baseline] for baseline in BASELINES))
         ades_m, fdes_m = (row.ade_m[0], *row.baseline_ade_m[0]), (row.fde_m[0], *row.baseline_fde_m[0])
-        for who, ade_m, fde_m in zip(titles, ades_m, fdes_m, strict=True):
+        for title, ade_m, fde_m in zip(titles, ades_m, fdes_m, strict=True):
             if not np.isnan(ade_m):
-                lines.append(f"{who}: ADE {ade_m:.2f} m" + ("" if np.isnan(fde_m) else f", FDE {fde_m:.2f} m"))
+                lines.append(f"{title}: ADE {ade_m:.2f} m" + ("" if np.isnan(fde_m) else f", FDE {fde_m:.2f} m"))
         stem = f"scene{scene}_frame{frame}_{'av' if is_av else f'track{track_id}'}"
         yield stem, case_picture(magnified, trajectories, caption=lines)
 
 
 def _in_picture(predicted: PredictedBatch, agent_index: int, raster_from_world: Float64Array) -> CaseTrajectories:
-    """Return the trajectories of an agent of the only sample of a batch in a picture."""
+    """Return the trajectories of one agent of a single-sample batch, in pixels."""
     raster_from_sample = raster_from_world @ predicted.batch["world_from_agent"][0].cpu().numpy().astype(np.float64)
 
     def as_pixels(positions_m: torch.Tensor) -> Float64Array:
@@ -163,21 +163,21 @@ def _in_picture(predicted: PredictedBatch, agent_index: int, raster_from_world: 
         modes_px=as_pixels(modes.predicted_m[agent_index]),
         probabilities=modes.probabilities[agent_index].double().cpu().numpy(),
         baseline_px=None if baseline_m is None else as_pixels(baseline_m[agent_index]),
-        # the determinant is by how much areas grow: the square of lengths, in whatever direction
+        # the determinant is the scale of areas, its root the mean scale of lengths
         px_per_m=float(np.sqrt(np.abs(np.linalg.det(raster_from_sample)))),
     )
 
 
 def case_picture(background: UInt8Array, trajectories: CaseTrajectories, *, caption: Sequence[str]) -> UInt8Array:
-    """Return a copy of a picture with the trajectories, over a legend and lines of text.
+    """Return a copy of a picture with the trajectories drawn in, above a legend and lines of text.
 
     Args:
         background: RGB (H, W, 3).
-        trajectories: What is drawn: the likeliest prediction strongest.
+        trajectories: Trajectories to draw.
         caption: Lines of text.
 
     Returns:
-        RGB, higher than the background.
+        RGB, taller than the background.
     """
     canvas = background.copy()
     _draw_line(canvas, trajectories, trajectories.truth_px, TARGET_POINTS_COLOR, radius_px=_TRUTH_RADIUS_PX, width_px=7)
@@ -186,7 +186,7 @@ def case_picture(background: UInt8Array, trajectories: CaseTrajectories, *, capt
         _draw_line(canvas, trajectories, trajectories.baseline_px, BASELINE_RGB, radius_px=_BASELINE_RADIUS_PX)
         legend.append((BASELINE_TITLES[_DRAWN_BASELINE], BASELINE_RGB))
 
-    # The likeliest prediction is drawn last, over all others, and strongest.
+    # The likeliest prediction is drawn last, on top of the others and opaque.
     strengths = trajectories.probabilities / trajectories.probabilities.max()
     *others, likeliest = np.argsort(strengths, kind="stable").tolist()
     for mode in others:
@@ -196,7 +196,7 @@ def case_picture(background: UInt8Array, trajectories: CaseTrajectories, *, capt
     points_px = trajectories.modes_px[likeliest]
     _draw_line(canvas, trajectories, points_px, PREDICTED_POINTS_COLOR, radius_px=_PREDICTION_RADIUS_PX)
 
-    # A bar of some metres in the lower left corner.
+    # scale bar in the lower left corner
     row, end = len(canvas) - _MARGIN_PX, _MARGIN_PX + round(_SCALE_M * trajectories.px_per_m)
     for color, thickness in ((_INK_RGB, 5), (_EDGE_RGB, 3)):
         cv2.line(canvas, (_MARGIN_PX, row), (end, row), color, thickness=thickness)
@@ -204,7 +204,7 @@ def case_picture(background: UInt8Array, trajectories: CaseTrajectories, *, capt
     texts = [f"{_SCALE_M} m"]
     canvas = draw_text(canvas, texts, position, rgb_color=_EDGE_RGB, size_px=_TEXT_SIZE_PX, outline_rgb=_INK_RGB)
 
-    # Below it the legend, and under that the lines of text.
+    # below the picture the legend, then the lines of text
     line_px, width_px = text_size_px("", size_px=_TEXT_SIZE_PX)[1] + 4, canvas.shape[1]
     panel = np.full((2 * _MARGIN_PX + line_px * (1 + len(caption)), width_px, 3), _GROUND_RGB, dtype=np.uint8)
     column = _MARGIN_PX
@@ -229,9 +229,9 @@ def _draw_line(
     width_px: int = 3,
     opacity: float = 1.0,
 ) -> None:
-    """Draw a line from where the agent is, with a dot at its end, into a picture."""
-    # A layer with the line and its dot, each first with a dark edge, is mixed into the picture as a whole. OpenCV takes
-    # whole numbers, here of sixteenths of a pixel; points far outside would overflow.
+    """Draw a line from the agent's position, with a dot at its end, into a picture."""
+    # A layer with the line and its dot, each over a dark edge, is blended into the picture as a whole. OpenCV takes
+    # integers, here sixteenths of a pixel; points far outside would overflow.
     layer = canvas.copy()
     points_px = np.concatenate([trajectories.start_px[None], points_px])
     points = np.round(np.clip(points_px, -_FAR_OUTSIDE_PX, _FAR_OUTSIDE_PX) * 2**_SHIFT).astype(np.int32)

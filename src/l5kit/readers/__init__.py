@@ -1,4 +1,4 @@
-"""Other datasets in: readers of their formats beside one contract, and the import that makes logs and a map of them."""
+"""Readers of other dataset formats behind one protocol, and the import that converts them to logs and maps."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Argoverse 2 motion forecasting: scenarios of 11 s at 10 Hz, each a Parquet file of tracks and a map as JSON."""
+"""Argoverse 2 motion forecasting: scenarios of 11 s at 10 Hz, each with a Parquet file of tracks and a JSON map."""
 
 import os
 import re
@@ -55,7 +55,7 @@ _SCENARIO_FOLDER: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}
 _MOST_STEPS: Final = 100_000
 _MOST_ROWS: Final = 5_000_000
 _MOST_BYTES: Final = 1 << 30
-"""Files are not unpacked that tell of more; those of the dataset have some 10,000 rows and 1 MB."""
+"""Files with more bytes or rows are refused before decompression; real ones have about 10,000 rows and 1 MB."""
 
 _INFO: Final = SourceInfo(
     dataset="Argoverse 2 motion forecasting",
@@ -81,7 +81,7 @@ _INFO: Final = SourceInfo(
 
 
 class Argoverse2Reader:
-    """Reads scenarios of Argoverse 2 motion forecasting.
+    """Reader of scenarios of Argoverse 2 motion forecasting.
 
     Args:
         source: A folder of scenarios, as they are shipped, with or without folders ``train``, ``val`` and ``test``; or
@@ -89,7 +89,7 @@ class Argoverse2Reader:
 
     Attributes:
         source: The folder.
-        info: What holds for all scenes.
+        info: Facts that hold for all scenes.
     """
 
     info = _INFO
@@ -98,10 +98,10 @@ class Argoverse2Reader:
         self.source = Path(source)
 
     def list_scenes(self) -> list[SceneRef]:
-        """Return where the scenarios are, sorted, without opening their files.
+        """Return the locations of the scenarios, sorted, without opening their files.
 
         Raises:
-            DatasetNotFoundError: The folder is not there, or has no scenarios.
+            DatasetNotFoundError: The folder does not exist, or has no scenarios.
         """
         require_source_folder(self.source, called="dataset of Argoverse 2")
         splits = [name for name in _SPLITS if (self.source / name).is_dir()]
@@ -120,7 +120,7 @@ class Argoverse2Reader:
         """Return a scenario with its map.
 
         Raises:
-            SourceDataError: A file is damaged, missing, or tells what cannot be.
+            SourceDataError: A file is damaged, missing, or holds impossible values.
         """
         columns = self._read_columns(ref.file)
         map_file = _map_file_of(ref.file, ref.name)
@@ -129,7 +129,7 @@ class Argoverse2Reader:
         with naming_source(ref.file):
             city = _only(columns, "city")
 
-            # x and y of the AV in the first step in which it is, (2,)
+            # x and y of the AV in its first step, (2,)
             rows = np.flatnonzero(
                 pyarrow.compute.equal(columns["track_id"].combine_chunks(), _AV).to_numpy(zero_copy_only=False)
             )
@@ -139,13 +139,13 @@ class Argoverse2Reader:
             position_m = np.array([_values_of(columns[f"position_{axis}"], np.float64)[row] for axis in "xy"])
         with naming_source(map_file):
             source_map = map_of(map_file, elements, city, remarks)
-            if is_within(position_m, FURTHEST_M).all():  # else the tracks are at fault, which is told below
+            if is_within(position_m, FURTHEST_M).all():  # otherwise the tracks are at fault, reported below
                 source_map.require_near(np.append(position_m, heights_at(position_m[None], source_map)))
         with naming_source(ref.file):
             return _scene_of(ref.name, columns, source_map, remarks)
 
     def _refs_in(self, folder: str, *, split: str) -> Iterator[SceneRef]:
-        """Yield the scenarios of a folder, which lie in it or in folders of their own."""
+        """Yield the scenarios of a folder, which lie in it or in subfolders."""
         with os.scandir(self.source / folder) as entries:
             listed = [(entry.name, entry.is_dir()) for entry in entries]
         for name, is_folder in listed:
@@ -158,13 +158,13 @@ class Argoverse2Reader:
                 yield SceneRef(split, scenario, file, others=(_map_file_of(file, scenario),))
 
     def _read_columns(self, file: str) -> dict[str, pyarrow.ChunkedArray]:
-        """Return the columns of a scenario, each of the kind that it should have."""
+        """Return the columns of a scenario, with types checked."""
         path = self.source / file
         if not path.is_file():
             raise SourceDataError(file, "", "there is no such file, but a folder for it")
         try:
             with pyarrow.parquet.ParquetFile(path) as opened:
-                # before it is unpacked, as it might take all memory
+                # checked before decompression, which might exhaust the memory
                 num_rows, num_bytes = opened.metadata.num_rows, unpacked_bytes(opened.metadata)
                 if num_rows > _MOST_ROWS or num_bytes > _MOST_BYTES:
                     raise ValueError(
@@ -172,7 +172,7 @@ class Argoverse2Reader:
                         f"{_MOST_BYTES} at most"
                     )
                 names = set(opened.schema_arrow.names)
-                # without threads ten times as fast for files this small
+                # without threads, which is ten times as fast for files this small
                 table = opened.read([name for name in _COLUMNS if name in names], use_threads=False)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise SourceDataError(file, "", f"it cannot be read as Parquet: {error}") from error
@@ -207,7 +207,7 @@ def _scene_of(
     is_valid = np.zeros((len(ids), len(times_ns)), np.bool_)
     is_valid[codes, steps] = True
 
-    # Steps from the first to the last one of the AV are kept: a log has a pose of it in each frame.
+    # Keep the steps from the AV's first to its last, as a log has a pose of the AV in each frame.
     av = ids.index(_AV)
     av_steps = np.flatnonzero(is_valid[av])
     kept = slice(int(av_steps[0]), int(av_steps[-1]) + 1)
@@ -216,7 +216,7 @@ def _scene_of(
     if len(av_steps) != len(times_ns):
         remarks.append(f"Steps {kept.start} to {kept.stop - 1} of {len(times_ns)} are kept, those in which the AV is.")
 
-    # What holds for a track is taken from its first row.
+    # constant properties of a track are taken from its first row
     others = np.array([code for code in range(len(ids)) if code != av and is_valid[code, kept].any()], np.int64)
     rows_of_tracks = np.unique(codes, return_index=True)[1]
     classes = columns["object_type"].take(pyarrow.array(rows_of_tracks[others])).to_pylist()
@@ -249,10 +249,10 @@ def _scene_of(
 def _states_of(
     columns: dict[str, pyarrow.ChunkedArray], codes: Int64Array, steps: Int64Array, ids: list[str], num_steps: int
 ) -> Float64Array:
-    """Return x, y, heading and velocity of each track in each step, NaN where it is not, (N, T, 5).
+    """Return x, y, heading and velocity of each track in each step, NaN where it is absent, (N, T, 5).
 
     Raises:
-        ValueError: A step is none of the scenario, or a track is twice in a step.
+        ValueError: A step is out of range, or a track has two rows in a step.
     """
     if steps.min() < 0 or steps.max() >= num_steps:
         raise ValueError(f"timestep must be 0 to {num_steps - 1}, got {steps.min()} to {steps.max()}")
@@ -264,7 +264,7 @@ def _states_of(
 
 
 def _times_of(columns: dict[str, pyarrow.ChunkedArray]) -> Int64Array:
-    """Return the times of the steps, evenly between the first and the last one."""
+    """Return the times of the steps, evenly spaced from the first to the last."""
     first, last, count = (
         float(_only(columns, f"{name}")) for name in ("start_timestamp", "end_timestamp", "num_timestamps")
     )
@@ -272,7 +272,7 @@ def _times_of(columns: dict[str, pyarrow.ChunkedArray]) -> Int64Array:
         raise ValueError(f"num_timestamps must be a number of steps from 1 to {_MOST_STEPS}, got {count:g}")
     if count > 1 and not last > first:
         raise ValueError(f"time goes backwards: start_timestamp is {first:.0f} and end_timestamp {last:.0f}")
-    # by itself before, as what lies between two ends that are too great may overflow
+    # check the ends first, as interpolating between huge values may overflow
     as_times_ns("start_timestamp and end_timestamp", np.array([first, last]), ns_per_unit=1.0)
     return as_times_ns("timestamps", np.linspace(first, last, int(count)), ns_per_unit=1.0)
 

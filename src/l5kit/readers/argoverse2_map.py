@@ -1,4 +1,4 @@
-"""Maps of Argoverse 2, a JSON file for each scenario or log: lanes with boundaries, crosswalks and drivable areas."""
+"""Maps of Argoverse 2, a JSON file per scenario or log: lanes with boundaries, crosswalks and drivable areas."""
 
 import json
 from pathlib import Path
@@ -28,11 +28,11 @@ _NOT_CROSSED: Final = {"SOLID_WHITE", "SOLID_YELLOW", "SOLID_BLUE", "DOUBLE_SOLI
 
 
 def read_elements(source: Path, file: str) -> JsonObject:
-    """Return what the file of a map holds.
+    """Return the content of a map file.
 
     Args:
         source: The folder of the dataset.
-        file: The file, relative to it.
+        file: The file, relative to the folder.
 
     Raises:
         SourceDataError: It is missing, damaged, or no map.
@@ -50,23 +50,23 @@ def read_elements(source: Path, file: str) -> JsonObject:
 
 
 def map_of(file: str, elements: JsonObject, city: str, remarks: list[str]) -> SourceMap:
-    """Return a map; lanes and areas without geometry are left out, with a remark.
+    """Return a map; lanes and areas without geometry are dropped, with a remark.
 
     Args:
         file: Its file, for errors.
         elements: From :func:`read_elements`.
-        city: What it is called.
-        remarks: Where to tell what was left out.
+        city: Name of the map.
+        remarks: List to which remarks on dropped elements are added.
 
     Raises:
-        SourceDataError: An element tells what cannot be; the message names it.
+        SourceDataError: An element holds impossible values; the message names it.
     """
     segments: JsonObject = elements["lane_segments"]
     lines = {}
     for key, segment in segments.items():
         with naming_source(file, f"lane segment {key}"):
-            # Maps of sensor logs lack centre lines: they are the middle of the boundaries, which may have different
-            # numbers of points; what is in the middle lies as far along both.
+            # Maps of sensor logs lack centre lines. They are computed as the middle of the boundaries, which may have
+            # different numbers of points and are matched by arc length.
             sides_m = [_line_of(segment[name]) for name in _BOUNDARIES]
             centre = segment.get("centerline")
             centre_m = np.zeros((0, 3)) if centre is None else _line_of(centre)
@@ -85,7 +85,7 @@ def map_of(file: str, elements: JsonObject, city: str, remarks: list[str]) -> So
     for name in _ELEMENTS[1:]:
         for key, element in elements[name].items():
             with naming_source(file, f"{name} {key}"):
-                # A crosswalk is given by two edges that run alike, and an area by its corners.
+                # a crosswalk is given by two parallel edges, an area by its corners
                 if "edge1" in element:
                     corners_m = np.concatenate([_line_of(element["edge1"]), _line_of(element["edge2"])[::-1]])
                 else:
@@ -109,7 +109,7 @@ def heights_at(points_m: Float64Array, source_map: SourceMap) -> Float64Array:
 
 
 def _object_of(pairs: list[tuple[str, object]]) -> JsonObject:
-    """Return an object of a JSON file; of a key that is there twice one value would be lost in silence."""
+    """Return an object of a JSON file; repeated keys are refused, as one value would be lost silently."""
     content = dict(pairs)
     if len(content) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -119,7 +119,7 @@ def _object_of(pairs: list[tuple[str, object]]) -> JsonObject:
 
 
 def _lane_of(key: str, segments: JsonObject, lines: dict[str, list[Float64Array]]) -> SourceLane:
-    """Return a lane of a segment, what it tells checked."""
+    """Return the lane of a segment, with types and values checked."""
     segment = segments[key]
     centre_m, left_m, right_m = lines[key]
     for name, kind in _KINDS_OF_LANE.items():
@@ -129,7 +129,7 @@ def _lane_of(key: str, segments: JsonObject, lines: dict[str, list[Float64Array]
         raise ValueError(f"id must be that by which it goes, {key}, got {segment['id']!r:.80}")
     if segment["lane_type"] not in _LANE_KINDS:
         raise ValueError(f"lane_type must be one of {', '.join(_LANE_KINDS)}, got {segment['lane_type']!r}")
-    # Centre lines whose makers left the height at 0 are as high as the boundaries on average.
+    # centre lines without heights (all 0) get the mean height of the boundaries
     if not centre_m[:, 2].any():
         centre_m = np.column_stack(
             [centre_m[:, :2], np.full(len(centre_m), (left_m[:, 2].mean() + right_m[:, 2].mean()) / 2)]
@@ -149,7 +149,7 @@ def _lane_of(key: str, segments: JsonObject, lines: dict[str, list[Float64Array]
 
 
 def _change_of(key: str, side: str, segments: JsonObject) -> str | None:
-    """Return the lane to which one may change; a neighbour that does not name the lane in return runs against it."""
+    """Return the adjacent lane to change to; a neighbour that does not name this lane in return runs against it."""
     segment = segments[key]
     other = str(segment[f"{side}_neighbor_id"])
     back = "right" if side == "left" else "left"

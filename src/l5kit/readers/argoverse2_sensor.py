@@ -1,4 +1,4 @@
-"""Argoverse 2 sensor logs: boxes with real sizes at 10 Hz, poses of the AV and a map, in a folder for each log."""
+"""Argoverse 2 sensor logs: boxes with measured sizes at 10 Hz, poses of the AV and a map, in one folder per log."""
 
 import os
 import re
@@ -39,13 +39,13 @@ _MOST_ROWS: Final = 5_000_000
 
 _AV_SIZE_M: Final = (4.87, 1.85, 1.48)
 _MIDDLE_AHEAD_M: Final = 1.339
-"""How far the middle of the AV is ahead of its rear axle, where poses are."""
+"""Distance from the rear axle, where poses are, forward to the centre of the AV."""
 
 _AXLE_HEIGHT_M: Final = 0.30
-"""How high above the ground poses are."""
+"""Height of poses above the ground."""
 
 _LONGEST_BRACKET_NS: Final = 200_000_000
-"""A pose lies between two others no further apart than that, where none has the time of the boxes."""
+"""Maximum gap between two poses for interpolating a pose at the time of boxes."""
 
 _CLASSES: Final = {
     "ANIMAL": "ANIMAL",
@@ -96,7 +96,7 @@ _INFO: Final = SourceInfo(
     made_up=(
         "The size of the AV is 4.87 x 1.85 x 1.48 m, its middle 1.339 m ahead of the rear axle, where its poses are, "
         "and the ground 0.3 m below them.",
-        "Velocities are differences of places.",
+        "Velocities are differences of positions.",
         "Poses between two others where none has the time of the boxes.",
         "Centre lines of lanes: the middle of the boundaries.",
         "Lanes may be changed where a neighbour in the same direction lies behind no solid marking.",
@@ -105,14 +105,14 @@ _INFO: Final = SourceInfo(
 
 
 class Argoverse2SensorReader:
-    """Reads the sensor logs of Argoverse 2; a :class:`~l5kit.readers.reader.Reader`.
+    """Reader of the sensor logs of Argoverse 2; a :class:`~l5kit.readers.reader.Reader`.
 
     Args:
         source: A folder of logs, with or without folders ``train``, ``val`` and ``test``; or the folder of one log.
 
     Attributes:
         source: The folder.
-        info: What holds for all scenes.
+        info: Facts that hold for all scenes.
     """
 
     info = _INFO
@@ -121,10 +121,10 @@ class Argoverse2SensorReader:
         self.source = Path(source)
 
     def list_scenes(self) -> list[SceneRef]:
-        """Return where the logs are, sorted, without opening their files.
+        """Return the locations of the logs, sorted, without opening their files.
 
         Raises:
-            DatasetNotFoundError: The folder is not there, or has no logs.
+            DatasetNotFoundError: The folder does not exist, or has no logs.
         """
         require_source_folder(self.source, called="logs")
         # The source is the folder of one log, of logs, or of splits.
@@ -149,7 +149,7 @@ class Argoverse2SensorReader:
         """Return a log with its map.
 
         Raises:
-            SourceDataError: A file is damaged, missing, or tells what cannot be.
+            SourceDataError: A file is damaged, missing, or holds impossible values.
         """
         poses_file, *map_files = ref.others
         remarks: list[str] = []
@@ -170,7 +170,7 @@ class Argoverse2SensorReader:
                 f"there must be one log_map_archive_LOG____CITY_city_N.json, found {len(map_files)}",
             )
         match = _MAP.fullmatch(Path(map_files[0]).name)
-        city = match["city"] if match else ref.name  # which is the frame of the map
+        city = match["city"] if match else ref.name  # names the frame of the map
         source_map = map_of(map_files[0], read_elements(self.source, map_files[0]), city, remarks)
         with naming_source(ref.file):
             offset_m = np.array([_MIDDLE_AHEAD_M, 0.0, -_AXLE_HEIGHT_M])
@@ -191,10 +191,10 @@ class Argoverse2SensorReader:
 
 
 def _read_columns(path: Path, kinds: Mapping[str, str]) -> pa.Table:
-    """Return a feather file with columns of some kinds.
+    """Return a feather file after checking the types of its columns.
 
     Raises:
-        TypeError: A column holds something else.
+        TypeError: A column has another type.
         ValueError: The file is missing, damaged or too large, or lacks a column or values in it.
     """
     missing = "there is no such file; logs of the test set have no annotations and are not read"
@@ -206,17 +206,17 @@ def _read_columns(path: Path, kinds: Mapping[str, str]) -> pa.Table:
 
 
 def _rows_of(table: pa.Table, names: tuple[str, ...]) -> Float64Array:
-    """Return some columns of numbers side by side, (N, K)."""
+    """Return some numeric columns side by side, (N, K)."""
     return np.stack([table.column(name).to_numpy() for name in names], axis=1).astype(np.float64)
 
 
 def _poses_at(poses: pa.Table, times_ns: Int64Array, remarks: list[str]) -> tuple[Float64Array, Float64Array]:
-    """Return places (T, 3) and rotations (T, 3, 3) of the AV at times; between two poses where none has the time.
+    """Return positions (T, 3) and rotations (T, 3, 3) of the AV at given times, interpolated where needed.
 
     Raises:
-        ValueError: Poses are too far from a time, or no rotations.
+        ValueError: Poses are too far from a time, or have invalid rotations.
     """
-    # Each time lies between two poses, or on one; behind the last one and before the first there is none.
+    # each time must lie between two poses or on one; there is no extrapolation
     known_ns, order = np.unique(poses.column(_TIME).to_numpy().astype(np.int64), return_index=True)
     before, after = rows_around(known_ns, times_ns)
     is_far = (known_ns[after] < times_ns) | (known_ns[before] > times_ns)
@@ -226,9 +226,9 @@ def _poses_at(poses: pa.Table, times_ns: Int64Array, remarks: list[str]) -> tupl
     if between := int(np.count_nonzero(before != after)):
         remarks.append(f"Poses of {between} steps lie between two others, as none has their time.")
 
-    # Positions and quaternions are mixed by the part of the time that has passed. A quaternion and its negative are one
-    # rotation: the second one is taken on the side of the first, so that the turn is the shorter one. Its length does
-    # not matter, as the matrix divides by it.
+    # Positions and quaternions are interpolated linearly. A quaternion and its negative are the same rotation, so the
+    # second one is flipped to the side of the first to take the shorter turn. Its norm does not matter, as the matrix
+    # is normalized.
     parts = ((times_ns - known_ns[before]) / np.maximum(known_ns[after] - known_ns[before], 1))[:, None]
     positions_m, turns = _rows_of(poses, _PLACE)[order], _rows_of(poses, _ROTATION)[order]
     require_unit(turns, "row")
@@ -247,10 +247,10 @@ def _tracks_of(
     rotations: Float64Array,
     remarks: list[str],
 ) -> SourceTracks:
-    """Return the boxes, turned from the frame of the AV into that of the city.
+    """Return the tracks of the boxes, transformed from the frame of the AV to that of the city.
 
     Raises:
-        ValueError: A track has two boxes in a step, or a box no rotation.
+        ValueError: A track has two boxes in a step, or the rotation of a box is invalid.
     """
     tracks, ids = codes_of(boxes.column("track_uuid"))
     require_few_states(len(ids), len(times_ns))
@@ -258,7 +258,7 @@ def _tracks_of(
         ids, tracks, steps, len(times_ns), problem_of=lambda step: f"has two boxes at {times_ns[step]} ns"
     )
 
-    # Boxes are told in the frame of the AV: its pose brings them to the city.
+    # boxes are in the frame of the AV; its pose transforms them to the city
     turns = _rows_of(boxes, _ROTATION)
     require_unit(turns, "box")
     in_city_m = av_positions_m[steps] + np.einsum("nij,nj->ni", rotations[steps], _rows_of(boxes, _PLACE))
@@ -266,7 +266,7 @@ def _tracks_of(
     codes, names = codes_of(boxes.column("category"))
     if unknown := sorted({*names} - {*_CLASSES}):
         remarks.append(f"Boxes of the unknown categories {', '.join(unknown)[:200]} are OTHER.")
-    # The class of a track is that of its first row.
+    # the class of a track is that of its first row
     classes = [names[code] for code in codes[np.unique(tracks, return_index=True)[1]]]
     return tracks_of_boxes(
         ids,

@@ -1,6 +1,6 @@
-"""Formats that l5kit imports, by name, and readers of files of the user, named as ``FILE.py:NAME``.
+"""Import formats by name, and readers in files of the user, named as ``FILE.py:NAME``.
 
-The reader of a format is imported only when it is asked for.
+The module of a reader is imported on demand.
 """
 
 import os
@@ -42,27 +42,27 @@ _NAMES = {
     SourceFormat.SCENARIONET: "sd_*.pkl",
     SourceFormat.WOMD: "*.tfrecord*",
 }
-"""Names of files that no other format has."""
+"""File names that identify a format."""
 
 _MEMBERS: Final = ("source", "info", "list_scenes", "read")
 
 
 class MapLayout(StrEnum):
-    """How the maps of a source are written."""
+    """Layout of the imported maps."""
 
     ONE = "one"
-    """One semantic map with all of them, side by side: what 1.5 reads, too."""
+    """One semantic map with all maps side by side, which L5Kit 1.5 can read."""
     APART = "apart"
-    """A folder with an index and a file for each, which is read when it is needed."""
+    """A folder with an index and one file per map, loaded on demand."""
 
 
 @dataclass(frozen=True)
 class ReaderOptions:
-    """How a source is to be read, as far as its format leaves that open.
+    """Options of the formats that have any.
 
     Attributes:
-        joins_windows: ``scenarionet``: whether windows that were cut out of one log become one scene.
-        columns: ``table``: YAML file that tells what columns mean; None for ``columns.yaml`` in the folder.
+        joins_windows: ``scenarionet``: whether windows cut out of one log become one scene.
+        columns: ``table``: YAML file with the meaning of the columns; None for ``columns.yaml`` in the folder.
     """
 
     joins_windows: bool = False
@@ -77,15 +77,15 @@ def open_reader(
     """Return the reader of a dataset in another format.
 
     Args:
-        source_format: Its format, or ``FILE.py:NAME`` for a reader of a file of the user, whose code runs.
-        source: Its folder; workers elsewhere look for it under its whole path.
-        options: How it is to be read.
+        source_format: Its format, or ``FILE.py:NAME`` for a reader in a file of the user, whose code is executed.
+        source: Its folder; remote workers look for it under its absolute path.
+        options: Options of the format.
 
     Raises:
-        InvalidArgumentError: An option is given that this format does not have, it is a format of maps without scenes,
-            or the file of the user has no reader.
-        FileNotFoundError: There is no such file of the user.
-        MissingDependencyError: A library is needed that is not installed.
+        InvalidArgumentError: An option belongs to another format, the format is one of maps without scenes, or the file
+            of the user has no reader.
+        FileNotFoundError: The file of the user does not exist.
+        MissingDependencyError: A required library is not installed.
         ValueError: There is no such format.
     """
     if is_own(source_format):
@@ -109,7 +109,7 @@ def open_reader(
 
 
 def _reader_of(source_format: SourceFormat, source: Path, options: ReaderOptions) -> Reader:
-    """Return the reader of a dataset; each is imported only when it is needed, as are libraries of its own."""
+    """Return the reader of a dataset; its module and libraries are imported on demand."""
     match source_format:
         case SourceFormat.ARGOVERSE2:
             from l5kit.readers.argoverse2 import Argoverse2Reader
@@ -141,7 +141,7 @@ def _reader_of(source_format: SourceFormat, source: Path, options: ReaderOptions
 
 
 def guess_format(source: str | os.PathLike[str]) -> SourceFormat | None:
-    """Return the format that a folder seems to be in, by the names of files in it and a few folders down."""
+    """Guess the format of a folder by the names of its files, up to two folders down."""
     for pattern in ("", "*/", "*/*/"):
         for source_format, name in _NAMES.items():
             if next(Path(source).glob(pattern + name), None) is not None:
@@ -150,7 +150,7 @@ def guess_format(source: str | os.PathLike[str]) -> SourceFormat | None:
 
 
 def _require_known(source_format: str, options: ReaderOptions) -> None:
-    """Refuse options that are given and of another format."""
+    """Refuse options that belong to another format."""
     for option in fields(options):
         wanted, value = _FORMAT_OF_OPTION[option.name], getattr(options, option.name)
         if value != option.default and source_format is not wanted:
@@ -162,19 +162,19 @@ def _require_known(source_format: str, options: ReaderOptions) -> None:
 
 
 class OwnReader:
-    """A reader of a file of the user, which workers load again from the file.
+    """A reader in a file of the user, which workers load again from the file.
 
     Args:
-        reference: ``FILE.py:NAME`` of a class or function that makes a reader of the folder of a source.
+        reference: ``FILE.py:NAME`` of a class or function that returns a reader for the folder of a source.
         source: The folder.
 
     Attributes:
         source: The folder.
-        code: What tells the code of the reader from that of others.
+        code: Identifies the code of the reader.
 
     Raises:
         FileNotFoundError: There is no such file.
-        InvalidArgumentError: It cannot be loaded, has no such name, or that makes no reader.
+        InvalidArgumentError: The file cannot be loaded, lacks the name, or the name does not return a reader.
     """
 
     def __init__(self, reference: str, source: str | os.PathLike[str]) -> None:
@@ -191,12 +191,12 @@ class OwnReader:
         self._reader: Reader = made  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[type["OwnReader"], tuple[str, Path]]:
-        """Return what another process makes it of."""
+        """Return the arguments that rebuild it in another process."""
         return type(self), (self._reference, self.source)
 
     @property
     def info(self) -> SourceInfo:
-        """What holds for all scenes."""
+        """Facts that hold for all scenes."""
         return self._reader.info
 
     def list_scenes(self) -> list[SceneRef]:

@@ -1,4 +1,4 @@
-"""A map of GeoJSON: lanes are lines, crosswalks and other areas polygons, stop signs points."""
+"""Maps in GeoJSON: lanes are lines, crosswalks and other areas polygons, stop signs points."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,28 +28,28 @@ from l5kit.readers.source_map import (
 
 _MOST_BYTES: Final = 1 << 30
 _MEETS_M: Final = 0.5
-"""Lanes follow each other where one begins so near to the end of another, if none tells what follows."""
+"""Maximum distance from the end of a lane to the start of its successor, if no lane names successors."""
 
 _LANE, _SIGN = "lane", "stop_sign"
 _KINDS: Final = {"LineString": (_LANE,), "Polygon": AREA_KINDS, "Point": (_SIGN,)}
 
 
 def read_geojson(file: Path, *, name: str, origin: tuple[float, float] | None) -> tuple[SourceMap, list[str]]:
-    """Read a map, and what was found out or left out in reading, one sentence each.
+    """Read a map, and return it with remarks from reading, one sentence each.
 
-    A feature has the property ``kind``: ``lane`` (the default of lines, in driving direction), one of
-    :data:`~l5kit.readers.source_map.AREA_KINDS` for polygons, ``stop_sign`` for points. Lanes may tell ``width`` (m),
+    A feature has the property ``kind``: ``lane`` (the default for lines, in driving direction), one of
+    :data:`~l5kit.readers.source_map.AREA_KINDS` for polygons, ``stop_sign`` for points. Lanes may have ``width`` (m),
     ``speed_limit_kmh``, ``successors``, ``left`` and ``right`` (ids of lanes), ``junction`` and ``lane_kind``; signs
-    tell ``lanes``.
+    have ``lanes``.
 
     Args:
         file: The file, a FeatureCollection.
-        name: What the map is to be called.
-        origin: Latitude and longitude of x = y = 0, degrees, where coordinates are longitude and latitude; None where
-            they are metres, x and y.
+        name: Name for the map.
+        origin: Latitude and longitude of x = y = 0 in degrees, if coordinates are longitude and latitude; None if they
+            are x and y in metres.
 
     Raises:
-        SourceDataError: It cannot be read, or a feature is not as it should be; the message names it.
+        SourceDataError: It cannot be read, or a feature is invalid; the message names it.
     """
     with naming_source(file.name):
         try:
@@ -103,7 +103,7 @@ def _points_of(coordinates: object, shape: str, origin: tuple[float, float] | No
     if shape == "Polygon":
         if not isinstance(coordinates, list) or not coordinates:
             raise TypeError("coordinates of a Polygon must be a list of rings")
-        coordinates = coordinates[0]  # the outer one
+        coordinates = coordinates[0]  # the outer ring
     points = as_floats([coordinates] if shape == "Point" else coordinates, "coordinates")
     if points.ndim != 2 or points.shape[1] not in (2, 3):
         raise ValueError(f"coordinates must be points of 2 or 3 numbers, got the shape {points.shape}")
@@ -112,13 +112,13 @@ def _points_of(coordinates: object, shape: str, origin: tuple[float, float] | No
         return points
     if (np.abs(points[:, 1]) > 90).any() or (np.abs(points[:, 0]) > 360).any():
         raise ValueError("coordinates must be longitude and latitude in degrees, as map_origin is given; they are not")
-    # The plane is that of the origin, x east and y north; heights are kept as they are told.
+    # The plane is tangent at the origin, x east and y north; heights are kept.
     east_m, north_m, _ = geodetic2enu(points[:, 1], points[:, 0], np.zeros(len(points)), *origin, 0.0)
     return np.column_stack([east_m, north_m, points[:, 2]])
 
 
 def _lane_of(lane_id: str, points_m: Float64Array, properties: SourceFields) -> SourceLane:
-    """Return a lane of a line; its boundaries lie half of its width beside it, where a width is told."""
+    """Return the lane of a line, with boundaries at half its width if it has one."""
     if not is_line(points_m):
         raise ValueError(f"lane {lane_id!r} must have two points apart at least")
     centre_m = without_repeats(points_m)
@@ -145,7 +145,7 @@ def _lane_of(lane_id: str, points_m: Float64Array, properties: SourceFields) -> 
 
 
 def _with_successors(lanes: Mapping[str, SourceLane]) -> dict[str, SourceLane]:
-    """Return lanes that follow those at whose end they begin."""
+    """Return lanes with the lanes that start at their end as successors."""
     starts_m, ends_m = (np.array([lane.centre_m[end, :2] for lane in lanes.values()]) for end in (0, -1))
     near, names = cKDTree(starts_m).query_ball_point(ends_m, _MEETS_M, return_sorted=True), list(lanes)
     return {

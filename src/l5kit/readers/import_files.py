@@ -1,4 +1,4 @@
-"""The files of an imported dataset, written from its parts, a scene at a time."""
+"""Files of an imported dataset, written scene by scene from its parts."""
 
 import json
 import math
@@ -40,19 +40,19 @@ IMPORT: Final = OutputKind(
 _TILE_M = 1000.0
 _APART_M = 500.0
 _AROUND_M = np.array([[-200.0], [200.0]])
-"""Around a map is its world, too, less than half of the way to the next one: a vehicle may leave the map."""
+"""Margin around a map in its folder's index, as vehicles may leave the map; less than half the gap between maps."""
 
 _FURTHEST_M = 2e7
-"""The format of semantic maps cannot tell of places much further away."""
+"""Largest coordinate that the format of semantic maps can represent, roughly."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImportFiles:
-    """What is written of an import.
+    """Writer of the files of an import.
 
     Attributes:
-        parts: The scenes, in their order, at least one.
-        info: What the source tells.
+        parts: The scenes, in order, at least one.
+        info: Facts of the source.
         failed: Scenes that could not be read, as JSON.
         has_one_map: Whether all maps of the source become one semantic map, or a folder of many.
     """
@@ -64,16 +64,16 @@ class ImportFiles:
 
     @property
     def splits(self) -> list[str]:
-        """Parts of the source that have scenes."""
+        """Splits of the source that have scenes."""
         return list(self._by_split)
 
     def write(self, folder: Path) -> int:
-        """Write all files into a folder, and return how many remarks they have."""
+        """Write all files into a folder, and return the number of remarks in them."""
         for name in ("scenes", "semantic_map" if self.has_one_map else MAPS_FOLDER, "sources"):
             (folder / name).mkdir()
         map_remarks, renamed = self._write_maps(folder)
 
-        # The AV of the logs has the usual size of those of the scenes, in each direction by itself.
+        # The AV of the logs has the median size of the scenes' AVs, in each dimension separately.
         info = self.info
         length_m, width_m, height_m = np.median([head.ego_size_m for head in self._heads], axis=0).round(3).tolist()
         source = {"dataset": info.dataset, "version": info.version, "licence": info.licence}
@@ -103,12 +103,12 @@ class ImportFiles:
 
     @cached_property
     def _by_split(self) -> dict[str, list[int]]:
-        """Numbers of the parts of each split."""
+        """Indices of the parts of each split."""
         return _grouped(head.ref.split for head in self._heads)
 
     @cached_property
     def _by_map(self) -> dict[str, list[int]]:
-        """Numbers of the parts of each map."""
+        """Indices of the parts of each map."""
         return _grouped(head.map_name for head in self._heads)
 
     @cached_property
@@ -132,13 +132,13 @@ class ImportFiles:
         return offsets
 
     def _write_split(self, folder: Path, split: str, facts: LogFacts, renamed: Mapping[int, Mapping[str, str]]) -> int:
-        """Write the log of a split and where its scenes came from, and return how many remarks there are.
+        """Write the log of a split and the origin of its scenes, and return the number of remarks.
 
         Args:
-            folder: Where to.
+            folder: Output folder.
             split: The split.
-            facts: Of the log.
-            renamed: New names of lanes with lights, by their ids, by the number of the part.
+            facts: Facts of the log.
+            renamed: New names of lanes with lights, by their ids, by the index of the part.
         """
         num_remarks = 0
         with ExitStack() as stack:
@@ -170,15 +170,15 @@ class ImportFiles:
         """Write the semantic map and the areas.
 
         Returns:
-            Where pieces of maps contradict each other, and the lanes with lights that have new names because of that,
-            by the number of the part.
+            Remarks on pieces of maps that contradict each other, and the lanes with lights that are renamed because of
+            that, by the index of the part.
         """
         whole, many = MapBuilder(WORLD_TO_ECEF, name=self.info.dataset), MapIndexWriter(folder / MAPS_FOLDER)
         areas: list[JsonObject] = []
         remarks: list[str] = []
         renamed: dict[int, dict[str, str]] = {}
         for name, indices in self._by_map.items():
-            # The pieces of the map, joined; where lanes with lights get new names on it, records of lights follow them.
+            # join the pieces of the map; if lanes with lights are renamed, the records of lights must follow
             joined = JoinedMap(name)
             for index in indices:
                 lanes = joined.add(self.parts[index].read_map(), scene=self._heads[index].ref.name)
@@ -201,9 +201,9 @@ class ImportFiles:
 
 
 def offsets_of(bounds_m: Mapping[str, Float64Array]) -> dict[str, Float64Array]:
-    """Return what is added to x and y of each map, so that all of them lie in one world, on a square grid.
+    """Return an offset of x and y for each map that places all maps in one world, on a square grid.
 
-    One map alone stays where it is. Offsets are whole metres, which change no position by rounding.
+    A single map is not moved. Offsets are whole metres, so that no position is rounded.
 
     Args:
         bounds_m: [[x_min, y_min], [x_max, y_max]] of each map, by its name, in the order of the grid.
@@ -220,7 +220,7 @@ def offsets_of(bounds_m: Mapping[str, Float64Array]) -> dict[str, Float64Array]:
 
 
 def _grouped(names: Iterable[str]) -> dict[str, list[int]]:
-    """Return the numbers of those that have each name, names in their order."""
+    """Return the indices of each name, sorted by name."""
     rows = defaultdict(list)
     for row, name in enumerate(names):
         rows[name].append(row)

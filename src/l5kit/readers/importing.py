@@ -1,4 +1,4 @@
-"""The import of another dataset: scenes are read one by one, and become logs and a map in one world frame."""
+"""Import of another dataset: scenes are read one by one and become logs and a map in one world frame."""
 
 import os
 import re
@@ -33,7 +33,7 @@ _CHANGED = "the file was changed while it was imported; import it again"
 _SPLIT = re.compile(r"\w[\w-]{0,99}")
 _LONGEST_MESSAGE = 2_000
 _SCENES_SENT = 10_000
-"""A job that is sent to processes names so many scenes at most."""
+"""Maximum scenes per job sent to processes."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class FailedImport:
     """A scene that could not be read.
 
     Attributes:
-        ref: Which one.
-        message: Why, with file and record; letters that cannot be written as UTF-8 are written by their numbers.
+        ref: Location of the scene.
+        message: The reason, with file and record; characters that UTF-8 cannot encode are escaped.
     """
 
     ref: SceneRef
     message: str
 
     def as_json(self) -> JsonObject:
-        """Return it as it stands in ``import.json``."""
+        """Return the entry of ``import.json``."""
         ref = self.ref
         content = {"split": ref.split, "name": ref.name, "file": ref.file, "record": ref.record}
         return {name: _as_written(text) for name, text in (*content.items(), ("message", self.message))}
@@ -57,15 +57,15 @@ class FailedImport:
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What an import has made.
+    """The outcome of an import.
 
     Attributes:
         folder: The dataset folder.
         scenes: The log of each split.
-        num_scenes: Scenes in all of them.
+        num_scenes: Number of scenes in all logs.
         info: Facts of the source.
         failed: Scenes that could not be read.
-        num_remarks: What was left out or mended, in ``sources/SPLIT.jsonl`` and ``import.json``.
+        num_remarks: Number of dropped or repaired items, listed in ``sources/SPLIT.jsonl`` and ``import.json``.
     """
 
     folder: Path
@@ -89,33 +89,33 @@ def import_dataset(
 ) -> ImportResult:
     """Read a dataset in another format and write it as a dataset folder, which appears when it is complete.
 
-    It has ``scenes/SPLIT.zarr`` for each part of the source, ``semantic_map/semantic_map.pb`` with all maps,
-    ``semantic_map/areas.json`` with the areas that this has no room for, ``meta.json``, ``sources/SPLIT.jsonl`` with a
-    line for each scene on where it came from, and ``import.json``. They are the same for any number of workers. With
-    ``maps="apart"`` there is a folder ``maps`` with an index and a file for each map in place of ``semantic_map``.
+    The folder gets ``scenes/SPLIT.zarr`` for each part of the source, ``semantic_map/semantic_map.pb`` with all maps,
+    ``semantic_map/areas.json`` with areas that the semantic map cannot hold, ``meta.json``, ``sources/SPLIT.jsonl``
+    with the origin of each scene, one per line, and ``import.json``. The files are the same for any number of workers.
+    With ``maps="apart"`` a folder ``maps`` with an index and one file per map replaces ``semantic_map``.
 
-    A scene that cannot be read is listed as failed, and the others go on. Scenes that were read wait in the folder
-    ``OUT.parts`` beside: an import that was killed goes on with them when it is started again.
+    Scenes that cannot be read are listed as failed, and the import continues. Scenes already read are kept in the
+    neighbouring folder ``OUT.parts``, from which a killed import continues when it is started again.
 
     Args:
-        reader: Of the source.
+        reader: Reader of the source.
         out: The folder to write; it must not exist or be empty, unless ``overwrite``.
-        max_scenes: Read only so many, the first ones; None for all.
-        strict: Raise the error of the first scene that fails, instead of going on.
-        overwrite: Replace the folder of an import that is there.
-        maps: ``one`` for one semantic map with all maps of the source; ``apart`` for a folder of them, each of which is
-            read when it is needed: for a source in which every scene has its own, so that memory does not grow.
-        workers: Threads that read at the same time, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
-        progress: Called with the number of scenes that were read and of all.
+        max_scenes: Read only the first so many scenes; None for all.
+        strict: Raise the error of the first scene that fails, instead of continuing.
+        overwrite: Replace an existing import in the folder.
+        maps: ``one`` for one semantic map with all maps of the source; ``apart`` for a folder of maps that are loaded
+            on demand: for a source in which every scene has its own map, so that memory use stays bounded.
+        workers: Number of reading threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
+        progress: Called with the number of scenes read and their total.
 
     Raises:
-        DatasetNotFoundError: The source is not there, or holds nothing in its format.
-        MapTooLargeError: The semantic map of all scenes would have more than 2 GB, or take up too much of the earth;
-            this is reported as soon as it is certain. What was read until then is kept for an import of fewer scenes.
-        InvalidArgumentError: The folder holds something, another process imports into it, or a number is out of range.
+        DatasetNotFoundError: The source does not exist, or holds nothing in its format.
+        MapTooLargeError: The semantic map of all scenes would exceed 2 GB, or cover too much of the earth; reported as
+            soon as it is certain. Scenes read until then are kept for an import of fewer scenes.
+        InvalidArgumentError: The folder is not empty, another process imports into it, or a number is out of range.
         SourceDataError: No scene can be read, or with ``strict`` one cannot.
-        EngineError: A worker does not see the folder that is written to.
-        OSError: The disk is full, for example; what was read until then is kept.
+        EngineError: A worker does not see the output folder.
+        OSError: For example, the disk is full; scenes read until then are kept.
     """
     if max_scenes is not None and max_scenes < 1:
         raise InvalidArgumentError(f"max_scenes must be at least 1, or None for all, got {max_scenes}")
@@ -135,7 +135,7 @@ def import_dataset(
         failed = _read_missing(
             reader, parts, refs, strict=strict, has_one_map=has_one_map, workers=workers, progress=progress
         )
-        # The part of a scene is missing now where one of its files was changed meanwhile, as its name tells of them.
+        # A missing part means that a file of the scene changed meanwhile, as the part's name depends on its files.
         left_out = {each.ref for each in failed}
         paths = {ref: part_path(parts, reader, ref) for ref in refs if ref not in left_out}
         failed += [FailedImport(ref, f"{ref.file}: {_CHANGED}") for ref, path in paths.items() if not path.exists()]
@@ -145,15 +145,15 @@ def import_dataset(
             first = f"; the first one: {failed[0].message}" if failed else ""
             raise SourceDataError(str(reader.source), "", f"none of {len(refs)} scenes could be read{first}")
         files = ImportFiles(done, reader.info, [each.as_json() for each in failed], has_one_map=has_one_map)
-        # The folder may have been filled while scenes were read.
+        # the folder may have been filled while scenes were read
         with naming_path(target), placed_when_complete(target) as complete:
             _require_free(target, overwrite=overwrite)
             complete.mkdir()
             num_remarks = files.write(complete)
             finish_output(complete, "import")
 
-        # All parts go while the folder is held, as another import may begin at once. The lock stays until it is given
-        # back, and so does what somebody has put there meanwhile.
+        # Delete the parts while the lock is held, as another import may begin at once. The lock file stays until it is
+        # released, and foreign files are kept.
         foreign = set(_PARTS.foreign_in(parts))
         for entry in sorted(parts.iterdir()):
             if entry.is_dir() and not any(path.startswith(f"{entry.name}/") for path in foreign):
@@ -164,12 +164,12 @@ def import_dataset(
 
 @contextmanager
 def _parts_beside(target: Path) -> Iterator[Path]:
-    """Yield the folder in which scenes wait beside that of an import, held alone; it goes at the end if it is empty.
+    """Yield the locked folder of the parts next to that of an import; it is deleted at the end if empty.
 
-    An import that was killed has left its parts there, and this one goes on with them.
+    Parts left by a killed import are reused.
 
     Raises:
-        InvalidArgumentError: It holds anything else, as it goes with what is in it, or another process imports there.
+        InvalidArgumentError: It holds foreign files, which would be deleted with it, or another process imports there.
     """
     parts = target.with_name(target.name + _PARTS_SUFFIX)
     clear_leftovers(parts)
@@ -187,13 +187,13 @@ def _parts_beside(target: Path) -> Iterator[Path]:
             clear_leftovers_in(parts)
             yield parts
     finally:
-        with suppress(OSError):  # it holds parts, or is gone
+        with suppress(OSError):  # it still holds parts, or is already deleted
             parts.rmdir()
 
 
 @dataclass(frozen=True)
 class _ReadScenes:
-    """The job of an import: some scenes, each read and written as a part unless there is one."""
+    """Job of an import: read some scenes and write each as a part, unless it exists."""
 
     reader: Reader
     parts: Path
@@ -201,7 +201,7 @@ class _ReadScenes:
     strict: bool
 
     def __call__(self, indices: Int64Array) -> list["_ReadScene"]:
-        """Return what is known of each scene now."""
+        """Return the state of each scene."""
         require_shared(self.parts)
         known = []
         for number in indices.tolist():
@@ -216,7 +216,7 @@ class _ReadScenes:
                     scene, records = self._read_source(ref)
                 except MemoryError:
                     raise
-                except (Exception, SystemExit) as error:  # whatever is wrong with a scene must not end the others
+                except (Exception, SystemExit) as error:  # a bad scene must not stop the others
                     if self.strict or is_termination(error):
                         raise
                     known.append(_ReadScene(number, _as_written(str(error)), path, "", 0))
@@ -235,7 +235,7 @@ class _ReadScenes:
                 return scene, to_records(scene, self.reader.info)
         except (L5KitError, MemoryError):
             raise
-        except (Exception, SystemExit) as error:  # readers may be of users
+        except (Exception, SystemExit) as error:  # readers may be user code
             if is_termination(error):
                 raise
             text = " ".join(str(error).split())
@@ -244,7 +244,7 @@ class _ReadScenes:
 
 @dataclass(frozen=True)
 class _ReadScene:
-    """What is known of a scene once it was read: why it failed, or its part, its map and the least bytes of that."""
+    """State of a scene after reading: the error, or its part, its map and a lower bound of the map's bytes."""
 
     number: int
     problem: str | None
@@ -263,10 +263,10 @@ def _read_missing(
     workers: Workers,
     progress: Progress | None,
 ) -> list[FailedImport]:
-    """Read the scenes that have no part yet, and return those that failed.
+    """Read the scenes that have no part yet, and return the failed ones.
 
     Raises:
-        MapTooLargeError: There is one map for all scenes, and it has more bytes than a semantic map can have.
+        MapTooLargeError: There is one map for all scenes, and it exceeds the limit of a semantic map.
     """
     failed: list[FailedImport] = []
     map_bytes: dict[str, int] = {}
@@ -287,7 +287,7 @@ def _read_missing(
                     )
                 if not has_one_map:
                     continue
-                # Pieces of a map are joined: each map has as many bytes as its largest piece at least.
+                # Pieces of a map are merged, so each map has at least as many bytes as its largest piece.
                 before = map_bytes.get(scene.map_name, 0)
                 map_bytes[scene.map_name] = max(before, scene.map_bytes)
                 all_bytes += map_bytes[scene.map_name] - before
@@ -303,13 +303,13 @@ def _read_missing(
 
 
 def _as_written(text: str) -> str:
-    """Return a text as it can be written as UTF-8, and not without end."""
+    """Return a text that is encodable as UTF-8 and of limited length."""
     shown = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]} ..."
     return shown.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _require_free(target: Path, *, overwrite: bool) -> None:
-    """Refuse to write where something is, but for an import that may be replaced."""
+    """Refuse a target that is not empty, except for an import that may be replaced."""
     require_own_folder(target, IMPORT, argument="out")
     if not overwrite and target.is_dir() and any(target.iterdir()):
         loss = find_loss(target, needs_receipt=False)

@@ -1,4 +1,4 @@
-"""Pieces of maps, one for each scene, joined by the ids of their elements, and packed for the disk."""
+"""Pieces of maps, one per scene, merged by the ids of their elements, and serialized for the disk."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,20 +12,20 @@ from l5kit._types import Float64Array
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign
 
 _NEAR_M = 0.05
-"""Up to here, lines of one id in two pieces are the same."""
+"""Maximum deviation up to which lines with the same id in two pieces are considered equal."""
 
 
 @dataclass
 class JoinedMap:
-    """The pieces of one map, put together one by one.
+    """The pieces of one map, merged one by one.
 
     Attributes:
         name: Name of the map.
-        lanes: By their ids, in the order in which they came.
-        areas: By kind and id.
-        signs: By id.
-        lights: Where the light of a lane stands, None where that is not known, by the id of the lane.
-        remarks: Where pieces contradict each other.
+        lanes: Lanes by id, in order of first appearance.
+        areas: Areas by kind and id.
+        signs: Signs by id.
+        lights: Position of the light of each lane, None if unknown, by the id of the lane.
+        remarks: Contradictions between pieces.
     """
 
     name: str
@@ -36,10 +36,10 @@ class JoinedMap:
     remarks: list[str] = field(default_factory=list)
 
     def add(self, piece: SourceMap, *, scene: str) -> dict[str, str]:
-        """Join a piece, and return the new names of those of its lanes that got one, by their ids in the piece.
+        """Merge a piece, and return the new names of its renamed lanes, by their ids in the piece.
 
-        What has the id of another lane, area or sign that lies elsewhere, as where ids hold for one piece alone, gets a
-        name of its own in this piece.
+        An element whose id belongs to an element elsewhere on the map gets a new name in this piece, for sources whose
+        ids are unique within a piece only.
 
         Args:
             piece: A piece of this map.
@@ -55,7 +55,7 @@ class JoinedMap:
         for lane in piece.lanes:
             new = _renamed(lane, names)
             known = self.lanes.get(new.lane_id)
-            if known is not None:  # of the lanes around it counts what both pieces know
+            if known is not None:  # merge the connections that both pieces know
                 new = replace(
                     known,
                     successors=tuple(dict.fromkeys(known.successors + new.successors)),
@@ -66,7 +66,7 @@ class JoinedMap:
                 )
             self.lanes[new.lane_id] = new
 
-        # Areas have ids of their own for each kind, and are not changed by what is around them.
+        # ids of areas are unique per kind, and areas refer to no other elements
         for kind in dict.fromkeys(area.kind for area in piece.areas):
             of_kind = {area.area_id: area for area in piece.areas if area.kind == kind}
             area_names = self._names_of(
@@ -81,7 +81,7 @@ class JoinedMap:
             for name, area in of_kind.items():
                 self.areas.setdefault((kind, area_names[name]), replace(area, area_id=area_names[name]))
 
-        # Signs follow the new names of the lanes that they control.
+        # signs follow the new names of the lanes that they control
         sign_names = self._names_of(
             "Sign",
             {sign.sign_id: sign.position_m for sign in piece.signs},
@@ -95,12 +95,11 @@ class JoinedMap:
         return {lane: name for lane, name in names.items() if name != lane}
 
     def add_lights(self, lights: Mapping[str, Sequence[float] | None], renamed: Mapping[str, str]) -> dict[str, str]:
-        """Join the lights of the scene of a piece, and return the new names of those of its lanes that have a light.
+        """Merge the lights of the scene of a piece, and return the new names of its lanes that have a light.
 
         Args:
-            lights: Where the light of each lane stands, None where that is not known, by the id of the lane in the
-                piece.
-            renamed: What :meth:`add` has returned for the piece.
+            lights: Position of the light of each lane, None if unknown, by the id of the lane in the piece.
+            renamed: The result of :meth:`add` for the piece.
         """
         for lane, position_m in lights.items():
             name = renamed.get(lane, lane)
@@ -116,13 +115,13 @@ class JoinedMap:
         is_same: Callable[[Float64Array, Float64Array], bool],
         scene: str,
     ) -> dict[str, str]:
-        """Return the id of each element of a piece, or another one where the id is that of one elsewhere."""
+        """Return the name of each element of a piece: its id, or a new name if the id is taken elsewhere."""
 
         def is_free(name: str, line: Float64Array) -> bool:
             other = known(name)
             return other is None or is_same(other, line)
 
-        # Those that may keep their name do so first, so that no other one takes it.
+        # elements that can keep their name come first, so that no other takes it
         names = {name: name for name, line in lines.items() if is_free(name, line)}
         taken = set(names)
         for name in [name for name in lines if name not in names]:
@@ -131,7 +130,7 @@ class JoinedMap:
                 number += 1
             names[name] = f"{name}~{number}"
             taken.add(names[name])
-            if known(names[name]) is None:  # else it is that of an earlier piece, and was told then
+            if known(names[name]) is None:  # else an earlier piece already reported it
                 self.remarks.append(
                     f"{what} {name} of map {self.name} lies elsewhere in scene {scene} than in one before, and is "
                     f"called {names[name]} there."
@@ -140,7 +139,7 @@ class JoinedMap:
 
 
 def _renamed(lane: SourceLane, names: Mapping[str, str]) -> SourceLane:
-    """Return a lane with the new names of itself and of the lanes around it; itself where none has one."""
+    """Return a lane with new names of itself and its connections, or the same object if none changes."""
     neighbours = [name for name in (lane.left_neighbour, lane.right_neighbour) if name is not None]
     named = (lane.lane_id, *lane.successors, *lane.predecessors, *neighbours)
     if all(names.get(name, name) == name for name in named):
@@ -160,9 +159,9 @@ def _renamed(lane: SourceLane, names: Mapping[str, str]) -> SourceLane:
 
 
 def pack_map(piece: SourceMap) -> bytes:
-    """Return a map as bytes."""
+    """Serialize a map."""
 
-    # the points of a line, or one point, with their number of axes; numbers of NumPy become plain ones
+    # arrays, either the points of a line or one point, with their number of axes; NumPy scalars become Python ones
     def packed(value: NDArray[Any] | np.generic) -> object:
         return msgspec.msgpack.Ext(value.ndim, value.tobytes()) if isinstance(value, np.ndarray) else value.item()
 
@@ -170,7 +169,7 @@ def pack_map(piece: SourceMap) -> bytes:
 
 
 def unpack_map(content: bytes) -> SourceMap:
-    """Return the map that :func:`pack_map` has packed."""
+    """Deserialize a map from :func:`pack_map`."""
 
     def line_of(num_axes: int, points: memoryview) -> Float64Array:
         return np.frombuffer(points, np.float64).reshape((-1, 3)[-num_axes:]).copy()
@@ -192,6 +191,6 @@ def _is_same_line(first: Float64Array, second: Float64Array) -> bool:
 
 
 def _meet(first: Float64Array, second: Float64Array) -> bool:
-    """Return whether the boxes around two outlines meet: pieces may have cut one area in different ways."""
+    """Return whether the bounding boxes of two outlines intersect, as pieces may clip one area differently."""
     lowest = np.maximum(first[:, :2].min(axis=0), second[:, :2].min(axis=0))
     return bool((lowest <= np.minimum(first[:, :2].max(axis=0), second[:, :2].max(axis=0)) + _NEAR_M).all())

@@ -1,6 +1,6 @@
-"""Roads and junctions where a source tells of lanes only: which lanes make up each.
+"""Grouping of lanes into roads and junctions, for sources that only have lanes.
 
-Where no lane is said to lie in a junction, those do that part, merge or cross.
+If no lane is marked as part of a junction, lanes that diverge, merge or cross are.
 """
 
 from collections import defaultdict
@@ -18,20 +18,21 @@ from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.readers.source_map import SourceLane
 
 _SAME_HEIGHT_M = 3.0
-"""Lanes further above each other than this cross on a bridge, which is no junction."""
+"""Maximum height difference of crossing lanes; beyond it one passes over the other, which is no junction."""
 
 _CELL_M = 10.0
 
 
 def with_junctions(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequence[str]]) -> dict[str, SourceLane]:
-    """Return lanes with ``is_in_junction`` set, where no lane is said to lie in a junction.
+    """Return lanes with ``is_in_junction`` set, unless some lane is already marked as part of a junction.
 
-    Then those of which it is not known do that part from or merge with another, but those beside each other, where a
-    road widens or narrows, and those that cross another at about its height, but lanes before, after and beside it.
+    Lanes of unknown status are marked if they diverge from or merge with another lane, except for adjacent lanes where
+    a road widens or narrows, or if they cross another lane at about the same height, except for lanes before, after and
+    beside them.
 
     Args:
         lanes: The lanes of a map by their ids.
-        followers: The lanes after each, which must be among the lanes.
+        followers: The successors of each lane, all of which must be among the lanes.
     """
     if len(lanes) < 2 or any(lane.is_in_junction for lane in lanes.values()):
         return dict(lanes)
@@ -42,7 +43,7 @@ def with_junctions(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequ
             leaders[other].append(name)
     neighbours = {name: {lane.left_neighbour or "", lane.right_neighbour or ""} for name, lane in lanes.items()}
 
-    # Lanes with one follower or one leader in common part or merge, but those that lie beside all others of them.
+    # Lanes that share a follower or a leader diverge or merge, unless a lane is adjacent to all others of the group.
     branching: set[str] = set()
     for group in map(set, (*followers.values(), *leaders.values())):
         beside = {name: {name} for name in group}
@@ -52,7 +53,7 @@ def with_junctions(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequ
                 beside[other].add(name)
         branching |= {name for name in group if len(beside[name]) < len(group)}
 
-    # The ends of lanes that follow each other may overlap a little, which is no crossing.
+    # the ends of consecutive lanes may overlap a little, which is no crossing
     row_of = {name: row for row, name in enumerate(lanes)}
     related = [
         min(row_of[name], row_of[other]) * len(lanes) + max(row_of[name], row_of[other])
@@ -60,7 +61,7 @@ def with_junctions(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequ
         for other in (*followers[name], *neighbours[name])
         if other in row_of
     ]
-    # Edges are short, so that few share a cell of the grid, and the time grows with their number alone.
+    # Edges are short, so few share a grid cell, and the time grows linearly with their number.
     edges_m = np.concatenate([np.stack([lane.centre_m[:-1], lane.centre_m[1:]], 1) for lane in lanes.values()])
     lane_of_edge = np.repeat(np.arange(len(lanes)), [len(lane.centre_m) - 1 for lane in lanes.values()])
     grid = BoundsGrid.build(np.stack([edges_m[..., :2].min(1), edges_m[..., :2].max(1)], 1), _CELL_M)
@@ -85,7 +86,7 @@ def _mark_crossings(
     related: Int64Array,
     cross: BoolArray,
 ) -> None:
-    """Mark the lanes an edge of which crosses one of another lane; ``related`` are the numbers of pairs left out."""
+    """Mark the lanes with edges that cross those of other lanes; ``related`` are sorted codes of pairs to ignore."""
     num_lanes = len(cross)
     for cell in range(len(cell_starts) - 1):
         for index in range(cell_starts[cell], cell_starts[cell + 1]):
@@ -95,7 +96,7 @@ def _mark_crossings(
                 lane, crossed = lane_of_edge[first], lane_of_edge[second]
                 if (cross[lane] and cross[crossed]) or not _cross(edges_m[first], edges_m[second]):
                     continue
-                # an edge of its own, and lanes that may meet, are no crossing
+                # ignore edges of the same lane, and pairs of related lanes
                 pair = min(lane, crossed) * num_lanes + max(lane, crossed)
                 slot = np.searchsorted(related, pair)
                 if lane != crossed and (slot == len(related) or related[slot] != pair):
@@ -104,15 +105,15 @@ def _mark_crossings(
 
 @kernel_jit
 def _cross(first: Float64Array, second: Float64Array) -> bool:
-    """Return whether two edges (2, 3) cross, their ends left out, seen from above, at about the same height."""
-    # Both as a start and a step: the parts of the steps at which the lines meet, by Cramer's rule.
+    """Return whether two edges (2, 3), without their ends, cross in plan view at about the same height."""
+    # each edge is a start plus a fraction of a step; the fractions at the intersection follow from Cramer's rule
     (x, y), (u, v) = (first[1] - first[0])[:2], (second[1] - second[0])[:2]
     turn = x * v - y * u
     if turn == 0.0:  # parallel
         return False
     start_x, start_y = second[0, 0] - first[0, 0], second[0, 1] - first[0, 1]
     along, along_second = (start_x * v - start_y * u) / turn, (start_x * y - start_y * x) / turn
-    if not (0.0 <= along < 1.0 and 0.0 <= along_second < 1.0):  # at a vertex one of the two edges counts
+    if not (0.0 <= along < 1.0 and 0.0 <= along_second < 1.0):  # half-open, so that a vertex counts once
         return False
     below_m = first[0, 2] + along * (first[1, 2] - first[0, 2])
     return bool(abs(below_m - second[0, 2] - along_second * (second[1, 2] - second[0, 2])) <= _SAME_HEIGHT_M)
@@ -120,10 +121,10 @@ def _cross(first: Float64Array, second: Float64Array) -> bool:
 
 @dataclass(frozen=True)
 class LaneGroup:
-    """Lanes that become one segment of a road, or one junction.
+    """Lanes that become one road segment or one junction.
 
     Attributes:
-        lanes: Their ids, of a road from left to right.
+        lanes: Their ids, from left to right for a road.
         is_junction: Whether it is a junction.
     """
 
@@ -132,17 +133,17 @@ class LaneGroup:
 
 
 def group_lanes(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequence[str]]) -> list[LaneGroup]:
-    """Return the roads and junctions that lanes are of, each lane in one of them.
+    """Return the roads and junctions of lanes; each lane is in exactly one.
 
-    Lanes of a road lie beside each other and have one speed limit. Lanes of a junction lie beside each other, follow
-    each other, or come from or lead to the same lane.
+    Lanes of a road are adjacent and have the same speed limit. Lanes of a junction are adjacent, follow each other, or
+    share a predecessor or successor.
 
     Args:
         lanes: Lanes by their ids.
-        followers: The lanes after each.
+        followers: The successors of each lane.
     """
-    # Lanes that may be of one group: neighbours, and in junctions those that follow each other, or come from or lead to
-    # the same lane.
+    # Candidate pairs: neighbours, and in junctions also lanes that follow each other or share a predecessor or
+    # successor.
     pairs: list[tuple[str, str]] = []
     sources = defaultdict(list)
     for name, lane in lanes.items():
@@ -157,7 +158,7 @@ def group_lanes(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequenc
     for names in sources.values():
         pairs += pairwise(names)
 
-    # Lanes of a junction and of a road are never of one group.
+    # lanes of a junction and of a road are never in one group
     row_of = {name: row for row, name in enumerate(lanes)}
     edges = []
     for first, second in pairs:
@@ -171,8 +172,8 @@ def group_lanes(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequenc
     for name, group in zip(lanes, connected_components(graph, directed=False)[1].tolist(), strict=True):
         members[group].append(name)
 
-    # Lanes of a road stand from left to right: from one without a neighbour on the left among those that are left, as
-    # both of them may tell it, or from any where they go round in a circle.
+    # Order the lanes of a road from left to right: start at a lane without a left neighbour among the remaining ones
+    # (either lane of a pair may name the other), or at any lane if they form a cycle.
     groups = []
     for names in members.values():
         if lanes[names[0]].is_in_junction:

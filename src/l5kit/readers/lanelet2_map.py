@@ -1,4 +1,4 @@
-"""Lanelet2 maps in: lanelets with neighbours and successors, speed limits, lights, signs and crosswalks."""
+"""Import of Lanelet2 maps: lanelets with neighbours and successors, speed limits, lights, signs and crosswalks."""
 
 import os
 import re
@@ -50,14 +50,14 @@ _BACK: Final = "~back"
 def read_lanelet2(file: str | os.PathLike[str], *, origin: tuple[float, float] | None = None) -> ExchangedMap:
     """Read a Lanelet2 map (``.osm``).
 
-    Lanelets for vehicles, buses and bicycles become lanes. A lanelet follows another where it begins at both corners at
-    which that one ends, and lies beside one with which it shares a boundary; where one may change is said by the type
-    of the boundary. A lanelet that is no one-way street becomes two lanes. Lanelets with ``turn_direction`` are those
-    of junctions.
+    Lanelets for vehicles, buses and bicycles become lanes. A lanelet follows another if it begins at both corners at
+    which that one ends, and is adjacent to one with which it shares a boundary; the type of the boundary determines
+    whether lane changes are allowed. A bidirectional lanelet becomes two lanes. Lanelets with ``turn_direction`` belong
+    to junctions.
 
     Args:
         file: The file.
-        origin: Latitude and longitude of x = y = 0, degrees, where nodes have no ``local_x`` and ``local_y``; None for
+        origin: Latitude and longitude of x = y = 0 in degrees, for nodes without ``local_x`` and ``local_y``; None for
             the middle of the map.
 
     Raises:
@@ -70,7 +70,7 @@ def read_lanelet2(file: str | os.PathLike[str], *, origin: tuple[float, float] |
 
 @dataclass
 class _Side:
-    """The boundary of a lanelet, as the lanelet runs along it."""
+    """The boundary of a lanelet, in the direction of the lanelet."""
 
     way: str
     nodes: list[str]
@@ -79,7 +79,7 @@ class _Side:
 
 @dataclass
 class _Reading:
-    """What is read of a file, one kind of element after the other."""
+    """Converter of a file, one kind of element after the other."""
 
     osm: OsmFile
     name: str
@@ -104,7 +104,7 @@ class _Reading:
             if relation.tags.get("type") == "regulatory_element":
                 with naming_source(self.name, f"relation {relation_id}"):
                     self._take_rule(relation_id, relation)
-        # Lights, signs and stop lines that no rule names.
+        # lights, signs and stop lines that no regulatory element refers to
         for way, (_, tags) in self.osm.ways.items():
             kind = tags.get("type", "")
             if way in self.used:
@@ -117,8 +117,8 @@ class _Reading:
                 elif kind in ("traffic_sign", "stop_line") or KIND_TAG in tags:
                     self._take_sign(way)
 
-        # Lanes of junctions tell where they turn. Where no lane does, nothing is known of any, unless l5kit has written
-        # the file.
+        # Lanes of junctions have a turn direction. If no lane has one, junctions are unknown, unless l5kit wrote the
+        # file.
         tags_of = {name: self.osm.relations[self.relation_of[name]].tags for name in self.lanes}
         if any("turn_direction" in tags or ID_TAG in tags for tags in tags_of.values()):
             for name, tags in tags_of.items():
@@ -131,7 +131,7 @@ class _Reading:
         )
 
     def _take_lanelet(self, relation_id: str, relation: Relation) -> None:
-        """Take a lane, or a crosswalk."""
+        """Add a lane or a crosswalk."""
         sides = [relation.members_of("way", side) for side in ("left", "right")]
         if any(len(ways) != 1 for ways in sides):
             raise ValueError(
@@ -141,8 +141,7 @@ class _Reading:
         (left,), (right,) = sides
         lane_id = relation.tags.get(ID_TAG, relation_id)
         if relation.tags.get("subtype") == "crosswalk":
-            # Its corners go along the left side and back along the right one; where both end at one node, it counts
-            # once.
+            # Its corners run along the left side and back along the right one; a shared end node counts once.
             crosswalk_id = relation.tags.get(ID_TAG, f"crosswalk-{relation_id}")
             left_side, right_side = self._aligned(left, right)
             nodes = [*left_side.nodes, *right_side.nodes[::-1]]
@@ -150,8 +149,8 @@ class _Reading:
             self._add_control(ExchangedControl(crosswalk_id, CROSSWALK, corners_m, is_closed=True))
             self.relation_of[crosswalk_id] = relation_id
             return
-        # For whom it is, as the name of an AccessRestriction.Type. Whom the lanelet names counts more than its subtype:
-        # one for buses alone is a bus lane, and one for bicycles without pedestrians a bicycle lane.
+        # The access, as the name of an AccessRestriction.Type. Participants take precedence over the subtype: a lanelet
+        # for buses only is a bus lane, one for bicycles without pedestrians a bicycle lane.
         tags = relation.tags
         named = {key for key, value in tags.items() if key.startswith("participant:") and value in ("yes", "true")}
         vehicles = {participant for participant in named if participant.startswith("participant:vehicle")}
@@ -164,10 +163,10 @@ class _Reading:
         else:
             is_for_bikes = "participant:bicycle" in named and "participant:pedestrian" not in named
             access = "ONLY_BIKE" if is_for_bikes else None
-        if access is None:  # it is for no vehicle
+        if access is None:  # not for vehicles
             self.left_out[f"lanelet of subtype {relation.tags.get('subtype', '')!r:.40}"] += 1
             return
-        # A lanelet that is no one-way street is a second lane back, whose left side is the right one of the first.
+        # A bidirectional lanelet also becomes a lane in the opposite direction, with its sides swapped.
         both = self._aligned(left, right)
         self._add_lane(lane_id, relation_id, both, access)
         if relation.tags.get("one_way:vehicle", relation.tags.get("one_way", "yes")) in ("no", "false"):
@@ -189,17 +188,17 @@ class _Reading:
         )
 
     def _aligned(self, left: str, right: str) -> tuple[_Side, _Side]:
-        """Return the sides of a lanelet in its direction, which is the one in which the left side is on the left."""
-        # The two ways may run against each other: they run alike if their ends are then nearer to each other.
+        """Return the sides of a lanelet in its direction, defined by the left side being on the left."""
+        # The two ways may run in opposite directions, which shows in the distances of their ends.
         sides = [self.osm.nodes_of(left), self.osm.nodes_of(right)]
         left_m, right_m = (self.osm.points_m(nodes)[:, :2] for nodes in sides)
         along_m = np.linalg.norm(left_m[[0, -1]] - right_m[[0, -1]], axis=1).sum()
         against_m = np.linalg.norm(left_m[[0, -1]] - right_m[[-1, 0]], axis=1).sum()
         is_right_reversed = bool(against_m < along_m)
 
-        # Along the left side and back along the right one goes clockwise. Where the area of the outline by the formula
-        # of shoelaces is above 0, it goes the other way: then what is called left is on the right. It is taken about
-        # the first corner, as products of world coordinates lose digits.
+        # Going along the left side and back along the right one is clockwise. If the signed area of the outline
+        # (shoelace formula) is positive, the lanelet runs the other way. The area is taken relative to the first
+        # corner, as products of world coordinates lose digits.
         outline = np.concatenate([left_m, right_m if is_right_reversed else right_m[::-1]])
         outline = outline - outline[0]
         x, y = outline.T
@@ -211,9 +210,9 @@ class _Reading:
         )
 
     def _connect(self) -> None:
-        """Set what follows each lane, and where one may change."""
-        # A lane follows another that ends at the two nodes at which it starts, and lies beside one that has the same
-        # line as its other side, run in the same direction.
+        """Set the successors of each lane, and the allowed lane changes."""
+        # A lane follows another that ends at the two nodes where it starts. It is adjacent to one that has the same
+        # line as its opposite side, in the same direction.
         starting, left_of, right_of = defaultdict(list), {}, {}
         for lane_id, (left, right) in self.sides.items():
             starting[left.nodes[0], right.nodes[0]].append(lane_id)
@@ -229,9 +228,9 @@ class _Reading:
             )
 
     def _may_change(self, side: _Side) -> tuple[bool, bool]:
-        """Return whether one may change across a boundary to the left, and to the right, as one drives along it."""
-        # What the tags of a change say counts more than what the type of the line says; where the side runs against its
-        # way, its left is the right of the way.
+        """Return whether lane changes across a boundary are allowed to the left and to the right, seen along it."""
+        # Tags of lane changes take precedence over the line type. If the side runs against its way, left and right of
+        # the way are swapped.
         tags = self.osm.ways[side.way][1]
         if "lane_change" in tags:
             may = tags["lane_change"] in ("yes", "true")
@@ -246,7 +245,7 @@ class _Reading:
 
     @cached_property
     def _lanes_of_rule(self) -> dict[str, list[str]]:
-        """Lanes, and crosswalks, that name each regulatory element."""
+        """Lanes and crosswalks that refer to each regulatory element."""
         of_relation = defaultdict(list)
         for lane_id, relation_id in self.relation_of.items():
             of_relation[relation_id].append(lane_id)
@@ -257,12 +256,12 @@ class _Reading:
         return users
 
     def _take_rule(self, rule_id: str, rule: Relation) -> None:
-        """Take a regulatory element, for the lanes and crosswalks that name it."""
+        """Apply a regulatory element to the lanes and crosswalks that refer to it."""
         subtype = rule.tags.get("subtype", "")
         users = self._lanes_of_rule.get(rule_id, [])
         if subtype == "speed_limit":
-            # It is what the rule says, which may be the number of a German sign, or what such a sign says, and holds
-            # for lanes without a limit of their own.
+            # The limit is given by the rule, possibly as a German sign code, or by such a sign. It applies to lanes
+            # without a limit of their own.
             signs = [self._tags_of(way).get("subtype", "") for way in rule.members_of("way", "refers")]
             german = next((match for sign in signs if (match := _GERMAN_LIMIT.fullmatch(sign))), None)
             text = rule.tags.get("sign_type", f"{german.group(1)} km/h" if german else "")
@@ -291,7 +290,7 @@ class _Reading:
                     names += self._take_sign(way)
             for way in rule.members_of("way", "ref_line"):
                 names += self._take_sign(way)
-            # Lanes are controlled by all of these, and crosswalks have the lights among them.
+            # all of these control the lanes, but only the lights control crosswalks
             for user in users:
                 if user in self.lanes:
                     known_names = self.lanes[user].controls
@@ -304,12 +303,12 @@ class _Reading:
             self.left_out[f"regulatory element of subtype {subtype!r:.40}"] += 1
 
     def _take_light(self, way: str, bulbs: list[str]) -> list[str]:
-        """Add a light with its faces, and return its id and those of the faces that a rule names."""
+        """Add a light with its faces, and return its id and those of the faces that a rule refers to."""
         tags, points_m = self._tags_of(way), self.osm.points_m(self.osm.nodes_of(way))
         light_id = tags.get(ID_TAG, f"light-{way}")
         middle_m = points_m[[0, -1]].mean(axis=0, keepdims=True)
-        # Bulbs are its own if they name it or no light. A light without any gets faces of the colours of its subtype,
-        # or of all colours, where it stands.
+        # Bulbs belong to the light if they refer to it or to no light. A light without bulbs gets faces at its
+        # position, in the colours of its subtype, or in all colours.
         own = [each for each in bulbs if self._tags_of(each).get("traffic_light_id", way) == way]
         faces = [face for each in own for face in self._take_bulbs(each)]
         if not faces and ID_TAG not in tags:
@@ -323,7 +322,7 @@ class _Reading:
         return [light_id, *faces]
 
     def _take_bulbs(self, way: str) -> list[str]:
-        """Add the faces of a light that a line of bulbs has, and return their ids; bulbs without a colour have none."""
+        """Add the faces of a line of bulbs, and return their ids; bulbs without a colour are skipped."""
         self.used.add(way)
         faces = []
         for node in self.osm.way(way)[0]:
@@ -340,7 +339,7 @@ class _Reading:
         return faces
 
     def _take_sign(self, way: str) -> list[str]:
-        """Add a sign or a line on the road, and return its id; nothing where there is no such kind."""
+        """Add a sign or a road line, and return its id; an unknown kind is skipped."""
         tags, points_m = self._tags_of(way), self.osm.points_m(self.osm.nodes_of(way))
         kind, subtype = tags.get(KIND_TAG, ""), tags.get("subtype", "")
         if not kind and tags.get("type") == "stop_line":
@@ -350,7 +349,7 @@ class _Reading:
         if not kind:
             self.left_out[f"sign of subtype {subtype!r:.40}"] += 1
             return []
-        # A sign of others is a line that is as wide as the sign, of which its middle counts.
+        # in files of other tools a sign is a line as wide as the sign, reduced to its middle here
         is_closed = tags.get("area") == "yes"
         is_point = POINT_TAG in tags or (kind.endswith("_sign") and KIND_TAG not in tags)
         at_m = points_m[[0, -1]].mean(axis=0, keepdims=True) if is_point else points_m
@@ -359,7 +358,7 @@ class _Reading:
         return [name]
 
     def _lanes_named(self, rule: Relation, role: str) -> list[str]:
-        """Return the lanes that a rule names in a role."""
+        """Return the lanes that a rule refers to with a role."""
         relations = set(rule.members_of("relation", role))
         return [name for name, relation in self.relation_of.items() if relation in relations and name in self.lanes]
 
@@ -375,7 +374,7 @@ class _Reading:
 
 
 def _speed_mps(text: str) -> float:
-    """Return a speed with its unit, km/h without one, in metres per second."""
+    """Parse a speed with its unit, km/h by default, and return it in metres per second."""
     match = _SPEED.fullmatch(text)
     factor = _MPS_OF_UNIT.get(match.group(2).lower()) if match else None
     if match is None or factor is None or not 0 < float(match.group(1)) * factor < 200:

@@ -1,4 +1,4 @@
-"""The points, lines and relations of an OSM file, as Lanelet2 maps are stored."""
+"""Nodes, ways and relations of an OSM file, the storage format of Lanelet2 maps."""
 
 import math
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from l5kit.readers.xml_source import parse_xml, refuse_doctype
 _POSITION_TAGS: Final = ("local_x", "local_y", "ele")
 _FURTHEST_OFF_M: Final = 1.0
 _LONGEST_REASON: Final = 300
-"""Characters of an error of Python in ours; values of attributes may be long."""
+"""Maximum characters of a Python error that are quoted in a message; attribute values may be long."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class OsmFile:
     Attributes:
         row_of_node: Row of each node in ``positions_m``, by its id.
         positions_m: World coordinates of the nodes, float64 (N, 3).
-        node_tags: Tags of nodes that have others than their coordinates, by id.
+        node_tags: Tags of nodes other than their coordinates, by id.
         ways: Nodes and tags of each way, by id.
-        relations: By id.
-        world_to_ecef: Where the world lies, (4, 4); None where only local coordinates are known.
-        remarks: What was found out about the coordinates, one sentence each.
+        relations: Relations by id.
+        world_to_ecef: Transform from the world to ECEF, (4, 4); None if only local coordinates are known.
+        remarks: Remarks on the coordinates, one sentence each.
     """
 
     row_of_node: dict[str, int]
@@ -74,7 +74,7 @@ class OsmFile:
         """Return the nodes of a way.
 
         Raises:
-            ValueError: It is not in the file, or has no two nodes.
+            ValueError: It is not in the file, or has fewer than two nodes.
         """
         nodes = self.way(way)[0]
         if len(nodes) < 2:
@@ -95,12 +95,12 @@ class OsmFile:
 def read_osm(file: Path, *, origin: tuple[float, float] | None) -> OsmFile:
     """Read a file.
 
-    Nodes are where ``local_x``, ``local_y`` and ``ele`` say, if all have them; otherwise at their latitude and
-    longitude, seen from the origin, x east and y north, at the height ``ele``.
+    Nodes are at ``local_x``, ``local_y`` and ``ele`` if all nodes have them; otherwise their latitude and longitude are
+    projected to the plane at the origin, x east and y north, at the height ``ele``.
 
     Args:
         file: The file.
-        origin: Latitude and longitude of x = y = 0, degrees; None for the middle of the nodes. It is used where nodes
+        origin: Latitude and longitude of x = y = 0 in degrees; None for the middle of the nodes. Only used if nodes
             have no local coordinates.
 
     Raises:
@@ -128,7 +128,7 @@ def read_osm(file: Path, *, origin: tuple[float, float] | None) -> OsmFile:
 
 @dataclass
 class _Osm:
-    """Takes the elements of a file; tags and references belong to the node, way or relation that began last."""
+    """Parser target that collects the elements; tags and references belong to the last node, way or relation begun."""
 
     current: str = ""
     row_of_node: dict[str, int] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class _Osm:
     _members: list[tuple[str, str, str]] = field(default_factory=list)
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Take an element."""
+        """Handle the start of an element."""
         if tag == "nd":
             self._nodes.append(attributes["ref"])
         elif tag == "tag":
@@ -151,7 +151,7 @@ class _Osm:
             if self._kind != "node":
                 self._tags[key] = value
             elif key in _POSITION_TAGS:
-                # a coordinate that is NaN would pass for one that is not there, which moves the whole map
+                # NaN marks missing coordinates, so reading it from a file would move the whole map
                 if not math.isfinite(metres := float(value)):
                     raise ValueError(f"{key} must be a finite number, got {value!r:.40}")
                 self.coordinates[-1][2 + _POSITION_TAGS.index(key)] = metres
@@ -164,8 +164,8 @@ class _Osm:
             self._kind, self._id, self._tags = tag, attributes["id"], {}
             self.current = f"{tag} {self._id}"
             if self._id in (self.row_of_node if tag == "node" else self.ways if tag == "way" else self.relations):
-                raise ValueError("there are two of this id; the file is damaged")
-            # What belongs to the element follows as elements of their own: its tags, nodes and members are filled then.
+                raise ValueError("this id is used twice; the file is damaged")
+            # tags, nodes and members follow as separate elements, which fill the containers created here
             if tag == "node":
                 self.row_of_node[self._id] = len(self.coordinates)
                 degrees = [float(attributes.get(name) or "nan") for name in ("lat", "lon")]
@@ -182,25 +182,25 @@ class _Osm:
         refuse_doctype(*names)
 
     def close(self) -> None:
-        """Return nothing, as all is in the attributes."""
+        """Finish parsing; the results are in the attributes."""
         self.current = ""
 
 
 def _placed(
     coordinates: Float64Array, origin: tuple[float, float] | None
 ) -> tuple[Float64Array, Float64Array | None, tuple[str, ...]]:
-    """Return the world coordinates of nodes, where the world lies, and remarks.
+    """Return the world coordinates of nodes, the transform from the world to ECEF, and remarks.
 
     Args:
-        coordinates: Latitude, longitude, local x and y (NaN where there are none) and height of each node, (N, 5).
-        origin: As of :func:`read_osm`.
+        coordinates: Latitude, longitude, local x and y (NaN if missing) and height of each node, (N, 5).
+        origin: See :func:`read_osm`.
     """
     latitudes_deg, longitudes_deg = coordinates[:, 0], coordinates[:, 1]
     is_geodetic = bool((np.abs(latitudes_deg) <= 90).all() and (np.abs(longitudes_deg) <= 360).all())
     is_local = bool(np.isfinite(coordinates[:, 2:4]).all())
     if not is_local and not is_geodetic:
         raise ValueError("nodes must have lat and lon in degrees, or all of them local_x and local_y")
-    # The origin is rounded to a metre or so, so that it can be written down.
+    # the origin is rounded to about a metre, for a short notation
     centre = [0.5 * float(degrees.min() + degrees.max()) for degrees in (latitudes_deg, longitudes_deg)]
     latitude_deg, longitude_deg = origin or (round(centre[0], 5), round(centre[1], 5))
     if not is_geodetic:
@@ -213,9 +213,9 @@ def _placed(
         remark = f"The world's x = y = 0 is at latitude {latitude_deg}, longitude {longitude_deg}."
         return np.column_stack([enu_m, coordinates[:, 4]]), ecef_from_enu, (remark,)
 
-    # Local coordinates are kept, and where they lie is found by the turn and shift that bring them nearest to those
-    # made of degrees. The turn is that of Kabsch: in the plane, the angle of the sum of conj(local) * enu, about their
-    # means. Where something is left between them, one of the two is wrong, and degrees are not used.
+    # Keep local coordinates, and georeference them by the rotation and translation that best fit those from degrees.
+    # The rotation is that of Kabsch: in the plane, the angle of the sum of conj(local) * enu, relative to their means.
+    # If a residual remains, one of the two is wrong, and degrees are not used.
     local, enu = coordinates[:, 2:4] @ (1.0, 1.0j), enu_m @ (1.0, 1.0j)
     turned = complex(((local - local.mean()).conj() * (enu - enu.mean())).sum())
     turn = turned / abs(turned) if abs(turned) > 0 else 1.0 + 0.0j

@@ -1,4 +1,4 @@
-"""Maps of other formats as dataset folders: a semantic map and where it lies, without scenes."""
+"""Import of map formats as dataset folders: a semantic map and its georeference, without scenes."""
 
 import os
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ _KIND_OF_ACCESS: Final = {"ONLY_BUS": "bus", "ONLY_BIKE": "bike"}
 
 @dataclass(frozen=True)
 class MapImport:
-    """What an import of a map has written.
+    """The outcome of a map import.
 
     Attributes:
         folder: The dataset folder.
-        num_lanes: Lanes.
-        num_lights: Traffic lights.
-        num_crosswalks: Crosswalks.
-        left_out: What was left out or made up, one sentence each.
+        num_lanes: Number of lanes.
+        num_lights: Number of traffic lights.
+        num_crosswalks: Number of crosswalks.
+        left_out: What was dropped or inferred, one sentence each.
     """
 
     folder: Path
@@ -54,21 +54,21 @@ def import_map(
     world_to_ecef: NumericArray | None = None,
     overwrite: bool = False,
 ) -> MapImport:
-    """Make a dataset folder with the semantic map of a file: ``semantic_map/semantic_map.pb`` and ``meta.json``.
+    """Write a dataset folder with the map of a file: ``semantic_map/semantic_map.pb`` and ``meta.json``.
 
     Args:
-        map_format: Its format.
+        map_format: Format of the file.
         file: The file.
-        out: The folder; it appears when it is complete.
-        origin: Latitude and longitude of x = y = 0, degrees, where the file has no local coordinates; None for the
+        out: The folder to write; it appears when it is complete.
+        origin: Latitude and longitude of x = y = 0 in degrees, for a file without local coordinates; None for the
             middle of the map.
-        world_to_ecef: Where the world lies, (4, 4), in place of what the file says, such as that of the dataset whose
-            map was exported.
+        world_to_ecef: Transform from the world to ECEF, (4, 4), that replaces the one of the file, such as that of the
+            dataset whose map was exported.
         overwrite: Replace a folder that an import has written.
 
     Raises:
-        FileExistsError: There is something at ``out``, and ``overwrite`` is False.
-        InvalidArgumentError: Something else than an import is there, or the format is none of maps.
+        FileExistsError: ``out`` exists, and ``overwrite`` is False.
+        InvalidArgumentError: ``out`` exists and is no import, or the format is not a map format.
         SourceDataError: The file cannot be read; the message names the element.
     """
     known, target = SourceFormat(map_format), Path(out).absolute()
@@ -95,14 +95,14 @@ def import_map(
 
 
 def build_semantic_map(exchanged: ExchangedMap, *, world_to_ecef: Float64Array) -> tuple[MapBuilder, list[str]]:
-    """Return a semantic map with the roads and junctions that lanes make up, and what was made up or left out of it.
+    """Return a semantic map with lanes grouped into roads and junctions, and remarks on what was inferred.
 
     Args:
         exchanged: The map.
-        world_to_ecef: Where the world lies, (4, 4).
+        world_to_ecef: Transform from the world to ECEF, (4, 4).
 
     Raises:
-        InvalidArgumentError: An id is empty or used twice, or a line is none.
+        InvalidArgumentError: An id is empty or used twice, or a line is degenerate.
     """
     builder = MapBuilder(world_to_ecef, name=exchanged.name)
     lanes, known = exchanged.lanes, exchanged.lanes.keys() | exchanged.controls.keys()
@@ -128,7 +128,7 @@ def build_semantic_map(exchanged: ExchangedMap, *, world_to_ecef: Float64Array) 
         if kind == "lane":
             return first
         name = f"{kind}/{first}"
-        while name in known:  # a lane or control of the file may be called so
+        while name in known:  # avoid names of lanes and controls of the file
             name += "~"
         return name
 

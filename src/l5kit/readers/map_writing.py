@@ -1,4 +1,4 @@
-"""From joined maps of another dataset to one semantic map in the world frame, and the areas that it has no room for."""
+"""Writing of joined maps of another dataset to a semantic map in the world frame, and of other areas to JSON."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -14,23 +14,23 @@ from l5kit.readers.scene_conversion import FACE_COLORS, face_id, light_id
 from l5kit.readers.source_map import DRIVABLE_KINDS, SourceLane, SourceMap
 
 WORLD_TO_ECEF = np.array([[0.0, 0.0, 1.0, 6378137.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
-"""The world of imported datasets lies at latitude 0, longitude 0, x east, y north and z up, wherever it really is."""
+"""World frame of imported datasets: at latitude 0, longitude 0, x east, y north, z up, whatever the real location."""
 WORLD_TO_ECEF.setflags(write=False)
 
 USUAL_WIDTHS_M = {"vehicle": 3.5, "bus": 3.5, "bike": 1.5}
-"""Width of a lane of each kind where its boundaries are not known."""
+"""Default width of a lane of each kind, for unknown boundaries."""
 
 _ACCESS = {"vehicle": "UNKNOWN", "bus": "ONLY_BUS", "bike": "ONLY_BIKE"}
 _STRAIGHT_RAD, _SHARP_RAD, _U_TURN_RAD = np.radians([30.0, 110.0, 150.0])
 
 
 def add_map(builder: MapBuilder, joined: JoinedMap, offset_m: Float64Array) -> None:
-    """Add a map to the semantic map; ids become ``MAP/ID``, and those of lights what records have room for.
+    """Add a map to the semantic map; ids become ``MAP/ID``, and ids of lights are shortened to fit into records.
 
     Args:
         builder: The semantic map.
         joined: The map.
-        offset_m: What is added to its x and y, (2,).
+        offset_m: Offset of its x and y, (2,).
     """
     _MapWriter(builder, joined, np.append(offset_m, 0.0)).write()
 
@@ -44,17 +44,18 @@ def add_roads(
     name_of: Callable[[str, str], str],
     add_lane: Callable[[str, str], None],
 ) -> None:
-    """Add the roads and junctions that lanes make up to the semantic map, and the lanes in them.
+    """Add lanes to the semantic map, grouped into roads and junctions.
 
     Args:
         builder: The semantic map.
         lanes: The lanes by their ids.
-        followers: The lanes after each.
-        offset_m: What is added to the course of roads, (3,).
-        name_of: Gives the id of a ``lane`` on the semantic map, and of the ``segment`` or ``junction`` of a first lane.
+        followers: The successors of each lane.
+        offset_m: Offset of the centre lines of roads, (3,).
+        name_of: Returns the id on the semantic map of a ``lane``, or of the ``segment`` or ``junction`` with a given
+            first lane.
         add_lane: Adds a lane to a segment or junction, by the ids of both.
     """
-    # A road has the course of its left lane, and a junction none. All are made in one call, which is faster.
+    # The geometry of a road is that of its leftmost lane; junctions have none. One call for all lines is faster.
     groups = group_lanes(lanes, followers)
     roads = [group.lanes[0] for group in groups if not group.is_junction]
     courses = builder.geodetic_lines([lanes[lane_id].centre_m + offset_m for lane_id in roads])
@@ -71,13 +72,13 @@ def add_roads(
             parent,
             course_of[group.lanes[0]],
             lanes=names,
-            speed_limit_mps=lanes[group.lanes[0]].speed_limit_mps or 0.0,  # which all lanes of a road share
+            speed_limit_mps=lanes[group.lanes[0]].speed_limit_mps or 0.0,  # the same for all lanes of a road
             travel_direction="ONE_WAY_FORWARD",
         )
 
 
 def areas_as_json(joined: JoinedMap, offset_m: Float64Array) -> list[JsonObject]:
-    """Return the areas of a map, with their corners in the world, metres."""
+    """Return the areas of a map, with corners in world metres."""
     offset = np.append(offset_m, 0.0)
     return [
         {
@@ -91,21 +92,21 @@ def areas_as_json(joined: JoinedMap, offset_m: Float64Array) -> list[JsonObject]
 
 
 def least_bytes_of(source_map: SourceMap) -> int:
-    """Return how many bytes a map takes at least in the semantic map, those of the boundaries that are known.
+    """Return a lower bound of the bytes of a map in the semantic map, from its known boundaries.
 
-    Protobuf writes the steps of a line in centimetres with 7 bits a byte, one bit of all for the sign.
+    Protobuf encodes the steps of a line in centimetres as varints of 7 bits per byte, with one bit for the sign.
     """
     lines = [line for lane in source_map.lanes for line in (lane.left_m, lane.right_m) if line is not None]
     if not lines:
         return 0
-    steps_cm = np.abs(np.diff(np.concatenate(lines), axis=0)) * 100.0 - 1.0  # places are rounded
+    steps_cm = np.abs(np.diff(np.concatenate(lines), axis=0)) * 100.0 - 1.0  # positions are rounded
     firsts = np.cumsum([len(line) for line in lines])[:-1] - 1
     steps_cm[firsts] = 0.0  # from one line to the next
     return int(steps_cm.size + sum(np.count_nonzero(2.0 * steps_cm >= 128.0**size) for size in (1, 2, 3, 4)))
 
 
 def boundaries_of(lane: SourceLane) -> tuple[Float64Array, Float64Array]:
-    """Return the left and right boundary of a lane; what is not known lies half a usual width beside its centre."""
+    """Return the left and right boundary of a lane; an unknown one is placed half a default width beside the centre."""
     if lane.left_m is not None and lane.right_m is not None:
         return lane.left_m, lane.right_m
     points_m = without_repeats(lane.centre_m)
@@ -116,8 +117,8 @@ def boundaries_of(lane: SourceLane) -> tuple[Float64Array, Float64Array]:
 
 
 def turn_of(lane: SourceLane) -> str:
-    """Return the name of the ``Lane.TurnType`` of a lane in a junction, by how far its course turns."""
-    # The turns from step to step are added up, so that a course may turn by more than half a circle.
+    """Return the name of the ``Lane.TurnType`` of a lane in a junction, by the total turn of its centre line."""
+    # turns are summed from step to step, so that the total may exceed half a circle
     steps_m = np.diff(without_repeats(lane.centre_m)[:, :2], axis=0)
     turn_rad = float(np.diff(np.unwrap(np.arctan2(steps_m[:, 1], steps_m[:, 0]))).sum())
     if abs(turn_rad) < _STRAIGHT_RAD:
@@ -129,7 +130,7 @@ def turn_of(lane: SourceLane) -> str:
 
 
 def _name_on(*parts: str) -> str:
-    """Return the id of an element of a map; slashes in names of the source are written so that no two ids are one."""
+    """Return the id of an element of a map; slashes in source names are escaped, so that ids stay unique."""
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 
@@ -140,7 +141,7 @@ class _MapWriter:
     offset_m: Float64Array
 
     def write(self) -> None:
-        # A lane follows another where either of the two says so; lanes that are not in the map are left out.
+        # either lane of a pair may name the other as its follower; lanes that are not in the map are dropped
         known = self.joined.lanes
         followers = {name: [after for after in lane.successors if after in known] for name, lane in known.items()}
         for name, lane in known.items():
@@ -174,7 +175,7 @@ class _MapWriter:
         self._add_controls()
 
     def _name(self, kind: str, element_id: str) -> str:
-        """Return the id of an element; ids are unique over all kinds, so all but lanes tell theirs."""
+        """Return the id of an element; all kinds except lanes add their kind, so that ids are unique over all kinds."""
         return (
             _name_on(self.joined.name, element_id) if kind == "lane" else _name_on(self.joined.name, kind, element_id)
         )
@@ -214,9 +215,9 @@ class _MapWriter:
 
 
 def directions_left(points_m: Float64Array) -> Float64Array:
-    """Return the directions to the left of the points of a line without repeats, level and of length 1, (n, 3)."""
-    # The direction of a point is the mean of those of the steps before and after it, which have length 1 each; where
-    # the line turns back on itself, they cancel out, and nothing is left of it.
+    """Return the left normals at the points of a line without repeats, horizontal and of length 1, (n, 3)."""
+    # The direction at a point is the sum of the unit vectors of the steps before and after it; they cancel out where
+    # the line reverses, which gives a zero vector.
     steps_m = points_m[1:, :2] - points_m[:-1, :2]
     steps_m /= _lengths(steps_m)[:, None]
     along = np.concatenate([steps_m[:1], steps_m[:-1] + steps_m[1:], steps_m[-1:]])
@@ -228,7 +229,7 @@ def directions_left(points_m: Float64Array) -> Float64Array:
 
 
 def without_repeats(line_m: Float64Array) -> Float64Array:
-    """Return a line without points that lie on the one before, seen from above."""
+    """Return a line without consecutive points that coincide in plan view."""
     is_apart = _lengths(line_m[1:, :2] - line_m[:-1, :2]) > 1e-6
     if is_apart.all():
         return line_m
@@ -237,7 +238,7 @@ def without_repeats(line_m: Float64Array) -> Float64Array:
 
 
 def _lengths(steps_m: Float64Array) -> Float64Array:
-    """Return the lengths of steps (n, 2); ``np.linalg.norm`` takes several times as long for a few."""
+    """Return the lengths of steps (n, 2), for a few steps several times as fast as ``np.linalg.norm``."""
     squares = steps_m * steps_m
     lengths_m: Float64Array = np.sqrt(squares[:, 0] + squares[:, 1])
     return lengths_m

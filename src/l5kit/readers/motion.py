@@ -1,6 +1,6 @@
-"""Motion that a source does not tell: velocities, headings, poses of the AV that are missing; and turns by quaternions.
+"""Motion that a source lacks: velocities, headings and missing AV poses; and rotations from quaternions.
 
-Quaternions are w, x, y, z, as many datasets tell them.
+Quaternions are in the order w, x, y, z.
 """
 
 import numpy as np
@@ -9,21 +9,21 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.errors import CorruptedDataError
 
 _SLOWEST_MPS = 0.5
-"""Slower tracks tell nothing of their heading by their motion."""
+"""Below this speed the motion of a track does not define its heading."""
 
 _ROTATION_TOLERANCE = 0.01
-"""By how much the length of a quaternion may differ from 1."""
+"""Allowed deviation of the norm of a quaternion from 1."""
 
 
 def velocities_of(positions_m: Float64Array, is_valid: BoolArray, timestamps_ns: Int64Array) -> Float64Array:
-    """Return velocities by central differences over the neighbouring steps in which a track is seen.
+    """Return velocities by central differences over the adjacent steps in which a track is observed.
 
-    At the ends of a run of steps the difference to the one neighbour is taken; a track that is seen in one step alone
-    stands. Steps on the other side of a gap are no neighbours.
+    At the ends of a run of steps the difference to the single neighbour is used; a track that is observed in only one
+    step has velocity 0. Differences never span a gap.
 
     Args:
-        positions_m: x and y, or more axes, (N, T, D); where not valid they mean nothing.
-        is_valid: Whether a track is seen, (N, T).
+        positions_m: x and y, or more axes, (N, T, D); undefined where not valid.
+        is_valid: Whether a track is observed, (N, T).
         timestamps_ns: Ascending, int64, (T,).
 
     Returns:
@@ -34,27 +34,27 @@ def velocities_of(positions_m: Float64Array, is_valid: BoolArray, timestamps_ns:
     seen_after = np.zeros_like(is_valid)
     seen_before[:, 1:] = is_valid[:, :-1]
     seen_after[:, :-1] = is_valid[:, 1:]
-    # From the step before to the step after, where a track is seen there, else from or to the step itself.
+    # from the step before to the step after, each replaced by the step itself where the track is not observed
     first = np.where(seen_before, steps - 1, steps)
     last = np.where(seen_after, steps + 1, steps)
     rows = np.arange(len(is_valid))[:, None]
     times_s = (timestamps_ns - timestamps_ns[:1]) / 1e9
     positions = np.where(is_valid[..., None], positions_m, 0.0)
     passed_s = np.where(last > first, times_s[last] - times_s[first], 1.0)
-    with np.errstate(over="ignore", invalid="ignore"):  # places beyond all bounds, which are refused later on
+    with np.errstate(over="ignore", invalid="ignore"):  # extreme positions, which are refused later
         velocities_mps: Float64Array = (positions[rows, last] - positions[rows, first]) / passed_s[..., None]
     return np.where(is_valid[..., None], velocities_mps, 0.0)
 
 
 def steps_seen(is_seen: BoolArray, who: str) -> slice:
-    """Return the steps from the first to the last one in which somebody is seen.
+    """Return the steps from the first to the last in which something is observed.
 
     Args:
-        is_seen: Whether that is so, (T,).
-        who: Of whom, for the error.
+        is_seen: Whether it is observed, (T,).
+        who: Its description, for the error.
 
     Raises:
-        CorruptedDataError: It is so in none.
+        CorruptedDataError: It is never observed.
     """
     steps = np.flatnonzero(is_seen)
     if not len(steps):
@@ -65,7 +65,7 @@ def steps_seen(is_seen: BoolArray, who: str) -> slice:
 def rows_around(known_ns: Int64Array, times_ns: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Return for each time the rows of the known times before and after it, (T,) each.
 
-    Both are the same row at a known time, and beyond the first and the last one.
+    Both are the same row for a known time, and outside the range of the known times.
 
     Args:
         known_ns: Ascending, (N,), N at least 1.
@@ -76,15 +76,15 @@ def rows_around(known_ns: Int64Array, times_ns: Int64Array) -> tuple[Int64Array,
 
 
 def filled_poses(poses: Float64Array, is_seen: BoolArray, timestamps_ns: Int64Array) -> Float64Array:
-    """Return poses in all steps; those that are not seen lie evenly in time between the ones around.
+    """Return poses in all steps, with missing ones interpolated linearly in time.
 
     Args:
-        poses: x, y, z and heading, (T, 4); where not seen they mean nothing.
-        is_seen: Whether there is one, (T,), in one step at least.
+        poses: x, y, z and heading, (T, 4); undefined where missing.
+        is_seen: Whether there is a pose, (T,), true in at least one step.
         timestamps_ns: Ascending, int64, (T,).
 
     Returns:
-        Float64, (T, 4); headings do not jump by a turn.
+        Float64, (T, 4), with unwrapped headings.
     """
     times_s = (timestamps_ns - timestamps_ns[0]) / 1e9
     known = poses[is_seen].copy()
@@ -93,19 +93,19 @@ def filled_poses(poses: Float64Array, is_seen: BoolArray, timestamps_ns: Int64Ar
 
 
 def headings_of(velocities_mps: Float64Array, is_valid: BoolArray) -> Float64Array:
-    """Return the headings of tracks that point to where they move.
+    """Return the headings of tracks as their directions of motion.
 
-    While a track hardly moves it keeps the heading from before, at its start that from after; one that never moves has
-    the heading 0.
+    A track that hardly moves keeps its last heading, or at its start takes its first one; a track that never moves has
+    heading 0.
 
     Args:
         velocities_mps: x and y, (N, T, 2).
-        is_valid: Whether a track is seen, (N, T).
+        is_valid: Whether a track is observed, (N, T).
 
     Returns:
         Radians, float64, (N, T).
     """
-    # The last step up to each in which the track moves, -1 before the first one, whose heading then counts.
+    # for each step the last step up to it in which the track moves; -1 before the first, whose heading is then used
     moves = is_valid & (np.hypot(velocities_mps[..., 0], velocities_mps[..., 1]) > _SLOWEST_MPS)
     yaws_rad = np.arctan2(velocities_mps[..., 1], velocities_mps[..., 0])
     steps = np.arange(is_valid.shape[1])
@@ -118,7 +118,7 @@ def headings_of(velocities_mps: Float64Array, is_valid: BoolArray) -> Float64Arr
 
 
 def require_unit(rotations: Float64Array, what: str) -> None:
-    """Refuse quaternions (N, 4) that are no rotations, which would be turned into wrong headings in silence."""
+    """Refuse quaternions (N, 4) that are not normalized, which would silently give wrong headings."""
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(rotations, axis=-1)
     is_wrong = ~(np.abs(lengths - 1.0) <= _ROTATION_TOLERANCE)
@@ -130,21 +130,21 @@ def require_unit(rotations: Float64Array, what: str) -> None:
 
 
 def forward_of(rotations: Float64Array) -> Float64Array:
-    """Return where quaternions w, x, y, z (N, 4) turn the x axis to, unit vectors, (N, 3); NaN for one of length 0."""
+    """Return the x axes rotated by quaternions w, x, y, z (N, 4), unit vectors, (N, 3); NaN for a zero quaternion."""
     with np.errstate(invalid="ignore"):
         w, x, y, z = np.moveaxis(rotations / np.linalg.norm(rotations, axis=-1, keepdims=True), -1, 0)
     return np.stack([w * w + x * x - y * y - z * z, 2 * (x * y + w * z), 2 * (x * z - w * y)], axis=-1)
 
 
 def yaws_of(rotations: Float64Array) -> Float64Array:
-    """Return the heading of the x axis that quaternions w, x, y, z (N, 4) turn, (N,), whatever their length."""
+    """Return the headings of the x axes rotated by quaternions w, x, y, z (N, 4) of any norm, (N,)."""
     w, x, y, z = np.ascontiguousarray(rotations.T)
     yaws: Float64Array = np.arctan2(2 * (x * y + w * z), w * w + x * x - y * y - z * z)
     return yaws
 
 
 def rotations_of(rotations: Float64Array) -> Float64Array:
-    """Return the matrices of quaternions w, x, y, z (N, 4), (N, 3, 3); NaN for one of length 0."""
+    """Return the matrices of quaternions w, x, y, z (N, 4), (N, 3, 3); NaN for a zero quaternion."""
     with np.errstate(invalid="ignore"):
         w, x, y, z = np.moveaxis(rotations / np.linalg.norm(rotations, axis=-1, keepdims=True), -1, 0)
     # the product q v q* of the unit quaternion with each axis, as columns

@@ -1,4 +1,4 @@
-"""Reader of nuScenes: key frames of the JSON tables, with the map expansion of their city."""
+"""Reader of nuScenes: key frames from the JSON tables, with the map expansion of their city."""
 
 import os
 import re
@@ -19,16 +19,16 @@ from l5kit.readers.source_map import CityMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks, tracks_of_boxes
 
 MAP_REACH_M = 200.0
-"""Elements of the map belong to a scene that are this near to the way of its AV, metres."""
+"""Maximum distance of map elements from the path of the AV to be included in a scene, metres."""
 
 EGO_SIZE_M = (4.084, 1.730, 1.562)
 """Length, width and height of a Renault Zoe, the car of nuScenes, metres."""
 
 EGO_MIDDLE_AHEAD_M = 1.385
-"""How far the middle of the car is ahead of the middle of its rear axle, where poses of nuScenes are, metres."""
+"""Distance from the middle of the rear axle, where poses of nuScenes are, forward to the centre of the car, metres."""
 
 WITH_RIDER = " with rider"
-"""What is added to the class of a bicycle or motorcycle that somebody rides in one of its boxes."""
+"""Suffix of the class of a bicycle or motorcycle that has a rider in at least one of its boxes."""
 
 _CYCLES = ("vehicle.bicycle", "vehicle.motorcycle")
 
@@ -74,17 +74,17 @@ _VALIDATION = (
     *((552, 565), (625, 627), (629, 630), (632, 638), (770, 771), (775, 775), (777, 778), (780, 784), (794, 800)),
     *((802, 802), (904, 917), (919, 931), (962, 963), (966, 969), (971, 972), (1059, 1073)),
 )
-"""First and last number of each run of the 150 scenes for validation of ``v1.0-trainval``."""
+"""First and last number of each run of the 150 validation scenes of ``v1.0-trainval``."""
 
 _VALIDATION_OF_MINI = ((103, 103), (916, 916))
 
 
 class NuscenesReader:
-    """Reads the key frames (2 Hz) of one version of nuScenes; a :class:`~l5kit.readers.reader.Reader`.
+    """Reader of the key frames (2 Hz) of one version of nuScenes; a :class:`~l5kit.readers.reader.Reader`.
 
     Args:
-        source: Folder of a version, such as ``nuscenes/v1.0-mini`` with the maps beside it in ``nuscenes/maps``; or the
-            folder around it, where that has one version alone.
+        source: Folder of a version, such as ``nuscenes/v1.0-mini`` with the maps next to it in ``nuscenes/maps``; or
+            its parent folder, if that has only one version.
 
     Raises:
         DatasetNotFoundError: There are no tables, or those of several versions.
@@ -106,20 +106,20 @@ class NuscenesReader:
         self._cities: dict[str, CityMap] = {}
 
     def __getstate__(self) -> PickledState:
-        """Return where the tables are; another process reads them by itself."""
+        """Return the location of the tables only; another process reads them again."""
         return {"_folder": self._folder, "_cities": {}}
 
     @property
     def source(self) -> Path:
-        """Folder around that of the tables; names of files in errors are relative to it."""
+        """Parent folder of the tables; file names in errors are relative to it."""
         return self._folder.parent
 
     @property
     def info(self) -> SourceInfo:
-        """What holds for all scenes.
+        """Facts that hold for all scenes.
 
         Raises:
-            SourceDataError: The folder is not one of a version that is known.
+            SourceDataError: The version of the folder is unknown.
         """
         self._require_version()
         return SourceInfo(
@@ -146,7 +146,7 @@ class NuscenesReader:
         )
 
     def list_scenes(self) -> list[SceneRef]:
-        """Return where the scenes are, in the order of their names; the first call goes through all tables.
+        """Return the locations of the scenes, ordered by name; the first call reads all tables.
 
         Raises:
             SourceDataError: The version is unknown, or a table is missing or damaged.
@@ -158,7 +158,7 @@ class NuscenesReader:
         for row, (name, city) in enumerate(
             zip(index.scene_names.tolist(), index.scene_locations.tolist(), strict=True)
         ):
-            # As the makers have split scenes, by their numbers; sample for scenes that they do not know.
+            # the official splits, by scene number; sample for unknown scenes
             digits = name.removeprefix("scene-")
             split = "test" if version == "test" else "sample"
             if version in ("mini", "trainval") and name.startswith("scene-") and digits.isdecimal():
@@ -169,13 +169,13 @@ class NuscenesReader:
         return refs
 
     def read(self, ref: SceneRef) -> SourceScene:
-        """Return a scene with the part of its city's map around it.
+        """Return a scene with the piece of its city's map around it.
 
         Args:
             ref: One of :meth:`list_scenes`.
 
         Raises:
-            SourceDataError: A record of the scene is wrong, or the map is; the message names file and record.
+            SourceDataError: A record of the scene or the map is invalid; the message names file and record.
         """
         index, scene = self._index, ref.key[0]
         if index.problems[scene, 2]:
@@ -183,18 +183,18 @@ class NuscenesReader:
         samples = slice(*index.sample_starts[scene : scene + 2].tolist())
         times_ns = index.timestamps_us[samples] * 1000
         with naming_source(file_name(self._folder, "ego_pose"), ref.name):
-            # poses are of the rear axle, and the AV is where its middle is
+            # poses are at the rear axle, the AV's position is its centre
             rotations = index.ego_rotations[samples]
             require_unit(rotations, "step")
             positions_m = index.ego_positions_m[samples] + EGO_MIDDLE_AHEAD_M * forward_of(rotations)
-            positions_m[:, 2] = index.ego_positions_m[samples, 2]  # that of the ground at the rear axle
+            positions_m[:, 2] = index.ego_positions_m[samples, 2]  # ground height at the rear axle
             ego = SourceEgo(positions_m, yaws_of(rotations), np.array(EGO_SIZE_M))
         boxes_file = file_name(self._folder, "sample_annotation")
         with naming_source(boxes_file, ref.name):
             tracks = _tracks_of(index, samples, times_ns, boxes_file)
 
-        # In what tables contradict each other: instances with other numbers of boxes than their records tell, and with
-        # the first scene boxes that are of none.
+        # Remarks on inconsistent tables: instances whose number of boxes differs from their records, and, with the
+        # first scene, boxes without any scene.
         lacking, file = np.flatnonzero(index.instance_lacks), file_name(self._folder, "instance")
         lacks = dict(zip(index.instance_tokens[lacking].tolist(), index.instance_lacks[lacking].tolist(), strict=True))
         remarks = [
@@ -206,7 +206,7 @@ class NuscenesReader:
         remarks += [f"{boxes_file} (record {row}): is of no key frame and no instance that is known." for row in lost]
         with naming_source(ref.file, ref.record):
             city = str(index.scene_locations[scene])
-            if not _CITY.fullmatch(city):  # it becomes the name of a file, and must not lead elsewhere
+            if not _CITY.fullmatch(city):  # it becomes a file name and must not contain a path
                 problem = f"location must be the name of a city, such as boston-seaport, got {city!r}"
                 raise SourceDataError(file_name(self._folder, "log"), "", problem)
             if city not in self._cities:
@@ -239,9 +239,9 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
     """Return the road users of a scene.
 
     Raises:
-        SourceDataError: An instance has two boxes in a key frame, or one is not known, or its class is not.
+        SourceDataError: An instance has two boxes in a key frame, or an instance or its class is unknown.
     """
-    # Boxes of the scene and the step of each. In a step they are sorted by instance, so that two of one are neighbours.
+    # Boxes of the scene and the step of each. Within a step they are sorted by instance, so duplicates are adjacent.
     starts = index.box_starts[samples.start : samples.stop + 1]
     rows = np.arange(starts[0], starts[-1])
     steps = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -260,7 +260,7 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
     if not len(instances):
         return SourceTracks.none(len(times_ns))
 
-    # A cycle is ridden in all of its boxes if it is in one of them.
+    # a cycle counts as ridden in all of its boxes if it is ridden in one of them
     rotations = index.box_rotations[rows]
     require_unit(rotations, "box")
     has_rider = np.zeros(len(instances), bool)
@@ -281,5 +281,5 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
         times_ns,
         positions_m=index.box_positions_m[rows, :2],
         yaws_rad=yaws_of(rotations),
-        sizes_m=index.box_sizes_m[rows][:, [1, 0, 2]],  # width comes first there
+        sizes_m=index.box_sizes_m[rows][:, [1, 0, 2]],  # nuScenes has the width first
     )

@@ -1,8 +1,8 @@
-"""Indices of nuScenes that were made before, in the user's cache folder, so that processes share the pages of one.
+"""Cache of nuScenes indices in the user's cache folder, memory-mapped so that processes share their pages.
 
-An index counts only while every table is as it was: size, modification time, time of the last change of the status, and
-inode. None is kept of tables that were written to within two seconds before they were read, as clocks of file systems
-tick in steps.
+An index is valid only while no table has changed, judged by size, modification time, status change time and inode.
+No index is kept if a table was written to within two seconds before reading, because of the limited resolution of
+file system clocks.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _LARGE_BYTES: Final = 1 << 20
 
 
 def index_of(folder: Path) -> NuscenesIndex:
-    """Return the index of the tables in a folder, the one that was kept, or a new one, which is kept if it can be.
+    """Return the index of the tables in a folder, from the cache or built anew and then cached if possible.
 
     Args:
         folder: Folder of the tables, such as ``v1.0-mini``.
@@ -38,7 +38,7 @@ def index_of(folder: Path) -> NuscenesIndex:
     location = hashlib.sha256(os.path.realpath(folder).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     target = cache_folder() / "nuscenes" / f"{location}-{state[:16]}"
 
-    # An index that was kept: pages of a large array are read when they are needed.
+    # cached index: pages of large arrays are read on demand
     with suppress(OSError, ValueError, EOFError):
         files = {name: target / f"{name}.npy" for name in NuscenesIndex.names()}
         return NuscenesIndex(
@@ -49,8 +49,8 @@ def index_of(folder: Path) -> NuscenesIndex:
         )
     index = build_index(folder)
 
-    # It is kept where no table was written to in the meantime, and older ones of the same tables go; where that cannot
-    # be, it is made again next time.
+    # Cache it unless a table was written to meanwhile, and delete older indices of the same tables; failures only mean
+    # that it is built again next time.
     if newest_ns <= start_ns - _TICK_NS and _state_of(folder)[0] == state:
         with suppress(OSError), placed_when_complete(target) as complete:
             complete.mkdir()
@@ -64,7 +64,7 @@ def index_of(folder: Path) -> NuscenesIndex:
 
 
 def _state_of(folder: Path) -> tuple[str, int]:
-    """Return a text that is another once a table was written to, and when the newest one was."""
+    """Return a digest of the state of the tables, and the time of the newest change."""
     lines = [f"{_VERSION}"]
     newest_ns = 0
     for name in TABLES:

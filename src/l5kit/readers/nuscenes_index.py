@@ -1,8 +1,8 @@
-"""Index of the tables of nuScenes: which key frames, poses of the AV and boxes each scene has, as plain arrays.
+"""Index of the tables of nuScenes: key frames, AV poses and boxes of each scene, as plain arrays.
 
-The tables are gone through once, a piece at a time. What is kept is what scenes are made of: of the 2.6 million records
-of sensors and poses of the full set the 34,000 that belong to lidar key frames, and 90 bytes for each of its 1.2
-million boxes. Faults keep to the scene that they are in.
+The tables are read once, piece by piece. Only what scenes need is kept: of the 2.6 million records of sensors and poses
+of the full set the 34,000 that belong to lidar key frames, and 90 bytes for each of its 1.2 million boxes. A fault only
+affects the scene that it is in.
 """
 
 from collections import Counter
@@ -35,37 +35,37 @@ from l5kit.readers.reader import SourceDataError
 from l5kit.readers.source_bounds import FIRST_TIME_NS, LAST_TIME_NS
 
 LIDAR_CHANNEL = "LIDAR_TOP"
-"""Sensor at whose key frames the poses of the AV are taken: its time is that of the sample."""
+"""Sensor whose key frames determine the AV poses, as its time is that of the sample."""
 
 RIDER_ATTRIBUTE = "cycle.with_rider"
-"""Attribute of a bicycle or motorcycle that somebody rides."""
+"""Attribute of a bicycle or motorcycle with a rider."""
 
 
 @dataclass(frozen=True)
 class NuscenesIndex:
-    """S scenes with N key frames and M boxes of I instances of C categories; rows of a scene follow each other.
+    """S scenes with N key frames and M boxes of I instances of C categories; rows of a scene are contiguous.
 
     Attributes:
         scene_names: Name of each scene, text, (S,).
-        scene_locations: Its city, text, (S,).
-        problems: File, record and what is wrong of the first fault of each scene, empty for none, text, (S, 3).
+        scene_locations: City of each scene, text, (S,).
+        problems: File, record and description of the first fault of each scene, empty for none, text, (S, 3).
         sample_starts: First key frame of each scene, and the end, (S + 1,).
         sample_tokens: Token of each key frame, in the order of the scene, text, (N,).
-        timestamps_us: Its time, int64, (N,).
+        timestamps_us: Time of each key frame, int64, (N,).
         ego_positions_m: World x, y, z of the middle of the AV's rear axle, (N, 3).
-        ego_rotations: Its rotation w, x, y, z, (N, 4).
+        ego_rotations: Rotation of the AV w, x, y, z, (N, 4).
         box_starts: First box of each key frame, and the end, (N + 1,).
-        box_instances: Instance of each box, ascending in a key frame, -1 for one that is not known, int32, (M,).
-        box_positions_m: World x, y, z of its middle, (M, 3).
+        box_instances: Instance of each box, ascending in a key frame, -1 if unknown, int32, (M,).
+        box_positions_m: World x, y, z of the centre of each box, (M, 3).
         box_sizes_m: Width, length and height, (M, 3).
         box_rotations: Rotation w, x, y, z, (M, 4).
         box_has_rider: Whether it is a cycle with a rider, bool, (M,).
-        box_records: Its number in ``sample_annotation.json``, int32, (M,).
+        box_records: Index of each box in ``sample_annotation.json``, int32, (M,).
         instance_tokens: Token of each instance, text, (I,).
-        instance_categories: Its category, -1 for one that is not known, int32, (I,).
-        instance_lacks: How many boxes it has fewer than its record tells, int32, (I,).
+        instance_categories: Category of each instance, -1 if unknown, int32, (I,).
+        instance_lacks: Number of boxes missing compared with the record of each instance, int32, (I,).
         categories: Name of each category, text, (C,).
-        lost_boxes: Records of ``sample_annotation.json`` that no scene is known of, int64, (L,).
+        lost_boxes: Records of ``sample_annotation.json`` without a known scene, int64, (L,).
     """
 
     scene_names: NumericArray
@@ -118,10 +118,10 @@ def build_index(folder: Path) -> NuscenesIndex:
     positions_m, rotations, problem_of = _read_poses(folder, scenes.sample_rows)
     boxes = _box_arrays(folder, scenes)
 
-    # Scenes of which a key frame has no pose of the AV cannot be read.
+    # scenes with a key frame without an AV pose cannot be read
     tokens = list(scenes.sample_rows)
     for row, problem in sorted(problem_of.items()):
-        scenes.tell(int(scenes.scene_of_row[row]), "sample_data", f"sample_token {tokens[row]!r}", problem)
+        scenes.add_fault(int(scenes.scene_of_row[row]), "sample_data", f"sample_token {tokens[row]!r}", problem)
     return NuscenesIndex(
         scene_names=_texts(scene.name for scene in scenes.records),
         scene_locations=_texts(scenes.locations),
@@ -136,7 +136,7 @@ def build_index(folder: Path) -> NuscenesIndex:
 
 
 class _Scenes:
-    """Scenes with their key frames in order, and what is wrong with each."""
+    """Scenes with their key frames in order, and the fault of each."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -152,10 +152,10 @@ class _Scenes:
         for number, scene in enumerate(self.records):
             log = logs.get(scene.log_token)
             if log is None:
-                self.tell(number, "scene", scene.name, f"log_token {scene.log_token!r} is not in log.json")
+                self.add_fault(number, "scene", scene.name, f"log_token {scene.log_token!r} is not in log.json")
             self.locations.append(log.location if log else "")
 
-        # Key frames get rows in the order of their scenes; those of scenes with a fault are left out.
+        # key frames are numbered in the order of their scenes, without those of faulty scenes
         samples = {sample.token: sample for sample in read_table(folder, "sample", Sample)}
         counts = Counter(sample.scene_token for sample in samples.values())
         chains = [self._chain_of(number, samples, counts) for number in range(len(self.records))]
@@ -165,38 +165,40 @@ class _Scenes:
         self.scene_of_row = np.repeat(np.arange(len(chains)), np.diff(self.sample_starts))
         self.timestamps_us = np.array([samples[token].timestamp for token in self.sample_rows], dtype=np.int64)
 
-    def tell(self, scene: int, table: str, record: str, problem: str) -> None:
-        """Write down what is wrong with a scene, unless something is already."""
+    def add_fault(self, scene: int, table: str, record: str, problem: str) -> None:
+        """Record the fault of a scene, unless it already has one."""
         if not self.problems[scene][2]:
             self.problems[scene] = (file_name(self.folder, table), record, problem)
 
     def _chain_of(self, number: int, samples: dict[str, Sample], counts: Counter[str]) -> list[Sample]:
-        """Return the key frames of a scene from the first on, as each names the next one; none after a fault."""
+        """Return the key frames of a scene by following their links; empty after a fault."""
         scene = self.records[number]
         chain: list[Sample] = []
         token, num_listed = scene.first_sample_token, counts[scene.token]
-        while token and len(chain) <= num_listed:  # one more than it has: they go round in a circle
+        while token and len(chain) <= num_listed:  # one more than listed means a cycle
             sample = samples.get(token)
             if sample is None or sample.scene_token != scene.token:
                 what = "is not in the table" if sample is None else "is of another scene"
-                self.tell(number, "sample", f"{scene.name}, step {len(chain)}", f"the next key frame {token!r} {what}")
+                self.add_fault(
+                    number, "sample", f"{scene.name}, step {len(chain)}", f"the next key frame {token!r} {what}"
+                )
                 return []
             if not FIRST_TIME_NS <= sample.timestamp * 1000 <= LAST_TIME_NS:
                 text = f"its timestamp must be from 1 to {LAST_TIME_NS // 1000} microseconds, got {sample.timestamp}"
-                self.tell(number, "sample", f"{scene.name}, sample {token!r}", text)
+                self.add_fault(number, "sample", f"{scene.name}, sample {token!r}", text)
                 return []
             if chain and sample.timestamp <= chain[-1].timestamp:
                 text = f"its timestamp {sample.timestamp} is not after {chain[-1].timestamp} of the one before"
-                self.tell(number, "sample", f"{scene.name}, sample {token!r}", text)
+                self.add_fault(number, "sample", f"{scene.name}, sample {token!r}", text)
                 return []
             chain.append(sample)
             token = sample.next
 
-        # The scene, the table and the chain must have the same number of them.
+        # the scene, the table and the chain must agree on the number of key frames
         if num_listed == 0:
-            self.tell(number, "scene", scene.name, "has no key frames in sample.json")
+            self.add_fault(number, "scene", scene.name, "has no key frames in sample.json")
         elif not len(chain) == num_listed == scene.nbr_samples:
-            self.tell(
+            self.add_fault(
                 number,
                 "scene",
                 scene.name,
@@ -207,14 +209,14 @@ class _Scenes:
 
 
 def _read_poses(folder: Path, sample_rows: Mapping[str, int]) -> tuple[Float64Array, Float64Array, dict[int, str]]:
-    """Return world positions (N, 3) and rotations (N, 4) of the AV at the lidar key frames, NaN for none.
+    """Return world positions (N, 3) and rotations (N, 4) of the AV at the lidar key frames, NaN if missing.
 
-    Beside them is what is wrong with the pose of a key frame, by its row.
+    The third value maps rows of key frames to the fault of their pose.
     """
     positions_m, rotations = np.full((len(sample_rows), 3), np.nan), np.full((len(sample_rows), 4), np.nan)
     problem_of: dict[int, str] = {}
 
-    # Which pose each key frame has, by the record of the lidar, whose time is that of the key frame.
+    # pose of each key frame, from the record of the lidar, whose time is that of the key frame
     sensors = {sensor.token for sensor in read_table(folder, "sensor", Sensor) if sensor.channel == LIDAR_CHANNEL}
     mounted = read_table(folder, "calibrated_sensor", CalibratedSensor)
     lidars = {sensor.token for sensor in mounted if sensor.sensor_token in sensors}
@@ -229,7 +231,7 @@ def _read_poses(folder: Path, sample_rows: Mapping[str, int]) -> tuple[Float64Ar
     for row, token in tokens.items():
         rows_of_pose.setdefault(token, []).append(row)
 
-    # Where these poses are; all others of the table are passed over.
+    # read these poses, skipping all others of the table
     seen: set[str] = set()
     for _, poses in table_pieces(folder, "ego_pose", EgoPose):
         for pose in poses:
@@ -249,9 +251,9 @@ def _read_poses(folder: Path, sample_rows: Mapping[str, int]) -> tuple[Float64Ar
 def _read_boxes(
     folder: Path, scenes: _Scenes, instance_rows: Mapping[str, int]
 ) -> tuple[dict[str, NumericArray], list[tuple[int, int, str]]]:
-    """Return the columns of all boxes in the order of the table, -1 for key frames and instances that are not known.
+    """Return the columns of all boxes in the order of the table, -1 for unknown key frames and instances.
 
-    Beside them are those whose key frame is in no table, each with its record, its instance and the token.
+    The second value lists the boxes whose key frame is in no table, with record, instance and token.
     """
     riders = {a.token for a in read_table(folder, "attribute", Attribute) if a.name == RIDER_ATTRIBUTE}
     parts: list[dict[str, NumericArray]] = []
@@ -276,19 +278,19 @@ def _read_boxes(
                 "box_records": np.arange(first, first + len(boxes), dtype=np.int32),
             }
         )
-    # each part gives up a column once it is joined, so that boxes are not held twice
+    # columns are popped from each part once joined, so that boxes are not held twice
     return {name: np.concatenate([part.pop(name) for part in parts]) for name in tuple(parts[0])}, lost
 
 
 def _box_arrays(folder: Path, scenes: _Scenes) -> dict[str, NumericArray]:
-    """Return the arrays of boxes, instances and categories; faults of boxes are written down in their scenes."""
+    """Return the arrays of boxes, instances and categories; faults of boxes are recorded for their scenes."""
     categories = read_table(folder, "category", Category)
     instances = read_table(folder, "instance", Instance)
     category_rows = {category.token: row for row, category in enumerate(categories)}
     instance_rows = {instance.token: row for row, instance in enumerate(instances)}
     columns, lost = _read_boxes(folder, scenes, instance_rows)
 
-    # Boxes of known key frames, by key frame and instance, and where key frames begin.
+    # boxes of known key frames, sorted by key frame and instance, and the first box of each key frame
     samples = columns.pop("samples")
     order = np.lexsort((columns["box_instances"], samples))
     order = order[np.searchsorted(samples[order], 0) :]
@@ -300,20 +302,20 @@ def _box_arrays(folder: Path, scenes: _Scenes) -> dict[str, NumericArray]:
         "categories": _texts(category.name for category in categories),
     }
 
-    # Boxes of unknown key frames count, too, as they do in the records of instances.
+    # boxes of unknown key frames count as well, as they do in the records of instances
     expected = np.array([instance.nbr_annotations for instance in instances], np.int64)
     known = columns["box_instances"][columns["box_instances"] >= 0]
     arrays["instance_lacks"] = (expected - np.bincount(known, minlength=len(expected))).astype(np.int32)
 
-    # A box whose key frame is in no table is a fault of the scene in which other boxes of its instance are; where there
-    # are none, nobody knows of which.
+    # A box whose key frame is in no table is a fault of the scene with other boxes of its instance. Without such boxes
+    # its scene is unknown.
     scene_of_box = np.repeat(scenes.scene_of_row, np.diff(starts))
     others = []
     for record, instance, token in lost:
         rows = np.flatnonzero((arrays["box_instances"] == instance) & (instance >= 0))
         if len(rows):
             problem = f"sample_token {token!r} is not in sample.json"
-            scenes.tell(int(scene_of_box[rows[0]]), "sample_annotation", f"record {record}", problem)
+            scenes.add_fault(int(scene_of_box[rows[0]]), "sample_annotation", f"record {record}", problem)
         else:
             others.append(record)
     arrays["lost_boxes"] = np.array(others, np.int64)

@@ -1,6 +1,6 @@
-"""Lanes of the nuScenes map expansion: points of their centre lines, and their boundaries to the left and right.
+"""Lanes of the nuScenes map expansion: points of their centre lines, and their left and right boundaries.
 
-Centre lines are chains of arcs and straight lines; boundaries come from the corners of the polygon of a lane.
+Centre lines are chains of arcs and straight lines; boundaries come from the corners of the lane's polygon.
 """
 
 from collections.abc import Sequence
@@ -22,31 +22,31 @@ _TURNS = {
 """Sign of the curvature of each of the three segments: 1 to the left, 0 straight on, -1 to the right."""
 
 LONGEST_STEP_M = 2.0
-"""Greatest distance of two points of a centre line, metres."""
+"""Maximum distance between points of a centre line, metres."""
 
 LARGEST_SAGITTA_M = 0.005
-"""Greatest distance of an arc from the chord between two of its points, metres."""
+"""Maximum distance of an arc from the chord between two of its points, metres."""
 
 _SAME_POINT_M = 1e-6
 
 _MOST_STEPS = 10_000
-"""A segment that takes more is taken for a damaged one, before it takes all memory."""
+"""A segment with more steps is treated as damaged, before it exhausts the memory."""
 
 ON_LINE_M = 0.05
-"""Corners no farther from the centre line are of neither side: they lie in the middle of an end of the lane, metres."""
+"""Corners at most this far from the centre line, metres, belong to neither side, but to the middle of a lane end."""
 
 _MOST_PAIRS = 4_000_000
-"""So many corners times points of a line are compared at most."""
+"""Maximum number of corners times points of a line that are compared."""
 
 
 class ArclinePath(msgspec.Struct, frozen=True):
-    """One path of a lane: three segments in a row, each an arc of one radius or straight (a path of Dubins).
+    """One path of a lane: three consecutive segments, each an arc of the same radius or straight (a Dubins path).
 
     Attributes:
         start_pose: World x and y of the start in metres, and the heading there in radians.
         shape: Letters of the segments: left, straight, right.
         radius: Radius of the arcs, metres.
-        segment_length: Length of each segment along it, metres; 0 for none.
+        segment_length: Arc length of each segment, metres; 0 for none.
     """
 
     start_pose: tuple[float, float, float]
@@ -56,22 +56,21 @@ class ArclinePath(msgspec.Struct, frozen=True):
 
 
 def discretize_lane(paths: Sequence[ArclinePath]) -> Float64Array:
-    """Return points of a centre line, exactly on it, with both ends of all segments; world metres, (N, 2).
+    """Return points exactly on a centre line, including both ends of all segments; world metres, (N, 2).
 
-    No two neighbours are farther apart than :data:`LONGEST_STEP_M`, and no arc lies farther from the line through the
-    points than :data:`LARGEST_SAGITTA_M`. Points that follow each other differ.
+    Consecutive points are at most :data:`LONGEST_STEP_M` apart, and arcs deviate at most :data:`LARGEST_SAGITTA_M` from
+    the polyline. Consecutive points differ.
 
     Args:
-        paths: The paths of the lane, in order; where one does not start at the end of the one before, the gap becomes
-            a straight piece.
+        paths: The paths of the lane, in order; a gap between two paths becomes a straight piece.
 
     Raises:
-        DatasetFormatError: A path has an unknown shape, a radius that is not above 0, numbers that are no lengths, or
-            more points than any lane; or there are no two points.
+        DatasetFormatError: A path has an unknown shape, a radius that is not above 0, invalid lengths, or too many
+            points; or there are fewer than two points.
     """
     points_m: list[Float64Array] = []
     for path in paths:
-        # other values would give points that lie nowhere
+        # other values would give meaningless points
         values = np.array([*path.start_pose, path.radius, *path.segment_length])
         if path.shape not in _TURNS:
             raise DatasetFormatError(f"shape is {path.shape!r}, must be one of {', '.join(_TURNS)}")
@@ -87,7 +86,7 @@ def discretize_lane(paths: Sequence[ArclinePath]) -> Float64Array:
                 continue
             curvature = turn / path.radius
 
-            # Points are so close that the arc is within the greatest sagitta of the chord: s^2 / (8 r) for a chord s.
+            # Points are so dense that the sagitta stays below its limit: s^2 / (8 r) for a chord s.
             step_m = LONGEST_STEP_M
             if curvature:
                 step_m = min(step_m, float(np.sqrt(8.0 * LARGEST_SAGITTA_M / abs(curvature))))
@@ -97,17 +96,17 @@ def discretize_lane(paths: Sequence[ArclinePath]) -> Float64Array:
                     f"than {_MOST_STEPS} points"
                 )
             num_steps = max(1, int(np.ceil(length_m / step_m)))
-            along_m = np.linspace(0.0, length_m, num_steps + 1)[1:]  # its start is the end of the segment before
+            along_m = np.linspace(0.0, length_m, num_steps + 1)[1:]  # without its start, the end of the segment before
 
-            # The chord to the point after the length s of an arc of curvature k has the length s sinc(k s / 2), and the
-            # heading of the start plus k s / 2. This also holds for straight lines, and is exact near them.
+            # An arc of curvature k and length s has a chord of length s sinc(k s / 2), at the start heading plus k s /
+            # 2. This also holds for straight lines, and is numerically exact near them.
             halves_rad = 0.5 * curvature * along_m
             chords_m, headings_rad = along_m * np.sinc(halves_rad / np.pi), heading_rad + halves_rad
             chords_xy_m = np.stack([chords_m * np.cos(headings_rad), chords_m * np.sin(headings_rad)], axis=-1)
             points_m.append(points_m[-1][-1] + chords_xy_m)
             heading_rad += curvature * length_m
 
-    # Where paths and segments meet, the point that both have counts once.
+    # where paths and segments meet, keep the shared point once
     line_m = np.concatenate(points_m) if points_m else np.zeros((0, 2))
     is_new = np.ones(len(line_m), dtype=bool)
     is_new[1:] = np.linalg.norm(np.diff(line_m, axis=0), axis=1) > _SAME_POINT_M
@@ -120,17 +119,17 @@ def discretize_lane(paths: Sequence[ArclinePath]) -> Float64Array:
 def sides_of_lane(centre_m: Float64Array, outline_m: Float64Array) -> tuple[Float64Array | None, Float64Array | None]:
     """Return the corners to the left and to the right of a centre line, each in driving direction.
 
-    The polygon of a lane goes along one side and back along the other. So the corners on a side follow one another;
-    where they do not, or a side has one corner alone, the polygon is not that of a lane, and there are no sides.
+    The polygon of a lane runs along one side and back along the other, so the corners of a side are consecutive. If
+    they are not, or a side has fewer than two corners, the polygon is not that of a lane, and there are no sides.
 
     Args:
         centre_m: Centre line, x and y, (n, 2).
-        outline_m: Corners of the polygon in either sense, the first not repeated, (m, 2).
+        outline_m: Corners of the polygon in either orientation, the first not repeated, (m, 2).
 
     Returns:
         Left and right side, (k, 2) each, or None and None.
     """
-    if len(centre_m) * len(outline_m) > _MOST_PAIRS:  # no lane has so many, and all are compared at once
+    if len(centre_m) * len(outline_m) > _MOST_PAIRS:  # no real lane has so many, and all pairs are held at once
         return None, None
     offsets_m, along_m = _offsets(centre_m, outline_m)
     is_sided = np.abs(offsets_m) > ON_LINE_M
@@ -138,7 +137,7 @@ def sides_of_lane(centre_m: Float64Array, outline_m: Float64Array) -> tuple[Floa
     changes = np.flatnonzero(is_left != np.roll(is_left, 1))
     if len(changes) != 2:
         return None, None
-    # From one change of side to the next corners are on one side, and over the end of the list on the other.
+    # corners from one change of side to the next are on one side; the rest, wrapping around, on the other
     first, second = changes.tolist()
     runs = np.arange(first, second), np.arange(second, first + len(corners_m)) % len(corners_m)
     if min(map(len, runs)) < 2:
@@ -148,14 +147,14 @@ def sides_of_lane(centre_m: Float64Array, outline_m: Float64Array) -> tuple[Floa
 
 
 def _offsets(line_m: Float64Array, points_m: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return how far points lie to the left of a line that goes on straight at both ends, and how far along it, (m,).
+    """Return the offset of points to the left of a line extended at both ends, and their distance along it, (m,).
 
     Args:
         line_m: The line, whose neighbouring points differ, (n, 2).
         points_m: The points, (m, 2).
     """
-    # How far along each piece a point is, (m, n - 1): the dot product with its direction, cut at its ends, but for the
-    # outer ends of the first and the last one.
+    # distance of each point along each piece, (m, n - 1): the dot product with its direction, clipped to the piece
+    # except at the two outer ends of the line
     steps_m = np.diff(line_m, axis=0)
     lengths_m = np.linalg.norm(steps_m, axis=1)
     directions = steps_m / lengths_m[:, None]
@@ -165,7 +164,7 @@ def _offsets(line_m: Float64Array, points_m: Float64Array) -> tuple[Float64Array
     lowest, highest = np.zeros_like(lengths_m), lengths_m.copy()
     lowest[0], highest[-1] = -np.inf, np.inf
     along_m = np.clip(along_m, lowest, highest)
-    # How far to the left of the nearest piece a point is: the cross product with its direction.
+    # offset to the left of the nearest piece: the cross product with its direction
     nearest = np.linalg.norm(from_start_m - along_m[..., None] * directions, axis=-1).argmin(axis=1)
     rows = np.arange(len(points_m))
     vectors_m = from_start_m[rows, nearest]

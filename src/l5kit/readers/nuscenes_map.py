@@ -1,4 +1,4 @@
-"""Map expansion of nuScenes: one city's lanes, crossings and areas, from nodes, polygons and arc line paths."""
+"""Map expansion of nuScenes: lanes, crossings and areas of a city, from nodes, polygons and arc line paths."""
 
 from collections.abc import Sequence, Sized
 from pathlib import Path
@@ -24,10 +24,10 @@ from l5kit.readers.source_map import (
 )
 
 OLDEST_VERSION = (1, 3)
-"""Map files before this one lack arc line paths of lane connectors."""
+"""Oldest supported version; earlier map files lack arc line paths of lane connectors."""
 
 SIGN_REACH_M = 2.0
-"""A stop line controls the lanes that end no farther from it, metres."""
+"""Maximum distance from a stop line to the ends of the lanes that it controls, metres."""
 
 
 class _Node(msgspec.Struct, frozen=True, gc=False):
@@ -86,7 +86,7 @@ def read_city_map(file: Path, city: str) -> CityMap:
 
     Args:
         file: ``maps/expansion/CITY.json``.
-        city: Name of the city, by which the map goes.
+        city: Name of the city, used as the name of the map.
 
     Raises:
         SourceDataError: The file is missing, damaged, or of a version before 1.3.
@@ -115,7 +115,7 @@ def read_city_map(file: Path, city: str) -> CityMap:
 
 
 class _Builder:
-    """Makes the elements of a map; what has no geometry is left out and told."""
+    """Builder of the elements of a map; elements without geometry are dropped and recorded."""
 
     def __init__(self, expansion: _Expansion, name: str) -> None:
         self._expansion = expansion
@@ -128,7 +128,7 @@ class _Builder:
         """Return the map.
 
         Raises:
-            SourceDataError: Two elements have one id.
+            SourceDataError: Two elements have the same id.
         """
         expansion = self._expansion
         self._require_once("node", expansion.node, self._nodes)
@@ -153,7 +153,7 @@ class _Builder:
             raise SourceDataError(self._name, "", str(error)) from error
 
     def _require_once(self, what: str, records: Sequence[_Node | _Polygon], known: Sized) -> None:
-        """Refuse tokens that are those of two records, of which one would be lost in silence."""
+        """Refuse a token used by two records, one of which would be lost silently."""
         if len(known) == len(records):
             return
         seen: set[str] = set()
@@ -163,7 +163,7 @@ class _Builder:
             seen.add(record.token)
 
     def _lanes(self) -> list[SourceLane]:
-        """Return the lanes, and the connectors of lanes through junctions, that have a centre line."""
+        """Return the lanes and lane connectors that have a centre line."""
         lanes = []
         for record, is_connector in (
             *((record, False) for record in self._expansion.lane),
@@ -178,7 +178,7 @@ class _Builder:
                 paths = msgspec.json.decode(self._expansion.arcline_path_3[token], type=list[ArclinePath])
                 centre_m = discretize_lane(paths)
                 left_m, right_m = (None, None) if outline_m is None else sides_of_lane(centre_m, outline_m[:, :2])
-                # the map has lanes for cars alone; others would be called so
+                # the current map only has lanes for cars; other kinds would have these names
                 is_bike, is_bus = "BIKE" in lane_type or "BICYCLE" in lane_type, "BUS" in lane_type
                 lane = SourceLane(
                     lane_id=token,
@@ -197,13 +197,13 @@ class _Builder:
         return lanes
 
     def _area(self, kind: str, area_id: str, polygon_token: str | None) -> list[SourceArea]:
-        """Return the area with a polygon, or nothing, which is told."""
+        """Return the area of a polygon, or an empty list after recording it as dropped."""
         outline_m = self._outline(polygon_token)
         if outline_m is None:
             self._leave_out(f"{kind} {area_id!r}", f"polygon {polygon_token!r} has no three corners", None)
             return []
         holes = self._polygons[polygon_token or ""].holes
-        rings = [self._ring(hole.node_tokens) for hole in holes]  # those without three corners cut out nothing
+        rings = [self._ring(hole.node_tokens) for hole in holes]  # rings with fewer than three corners are ignored
         try:
             return [SourceArea(area_id, kind, outline_m, tuple(ring for ring in rings if ring is not None))]
         except InvalidArgumentError as error:
@@ -211,7 +211,7 @@ class _Builder:
             return []
 
     def _signs(self, lanes: Sequence[SourceLane]) -> list[SourceSign]:
-        """Return a sign for each stop line of a stop sign, with the lanes that end at it."""
+        """Return a sign for each stop line of type stop sign, with the lanes that end at it."""
         ends_m = np.array([lane.centre_m[-1] for lane in lanes]).reshape(-1, 3)
         signs = []
         for record in self._expansion.stop_line:
@@ -222,8 +222,8 @@ class _Builder:
                 problem = f"polygon {record.polygon_token!r} has no three corners"
                 self._leave_out(f"stop_line {record.token!r}", problem, None)
                 continue
-            # It holds the lanes that end in it or near it, but not connectors, which end behind the junction. Those are
-            # measured alone that end in the box around it.
+            # It controls the lanes that end in it or near it, but not connectors, which end beyond the junction.
+            # Distances are only computed for lanes that end in the bounding box around it.
             outline_xy_m = np.ascontiguousarray(outline_m[:, :2])
             window_m = outline_xy_m.min(axis=0) - SIGN_REACH_M, outline_xy_m.max(axis=0) + SIGN_REACH_M
             is_near = ((ends_m[:, :2] >= window_m[0]) & (ends_m[:, :2] <= window_m[1])).all(axis=1)
@@ -246,7 +246,7 @@ class _Builder:
         return self._ring(polygon.exterior_node_tokens)
 
     def _ring(self, node_tokens: Sequence[str]) -> Float64Array | None:
-        """Return the corners of a ring of nodes, (n, 3); None if there are no three, or a node is unknown."""
+        """Return the corners of a ring of nodes, (n, 3); None if there are fewer than three, or a node is unknown."""
         corners = [self._nodes[token] for token in node_tokens if token in self._nodes]
         if len(corners) < len(node_tokens):
             return None

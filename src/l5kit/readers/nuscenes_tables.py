@@ -1,4 +1,4 @@
-"""Tables of nuScenes: records of JSON lists, read a piece of the file at a time, as the largest have gigabytes."""
+"""Tables of nuScenes: JSON lists of records, read piece by piece, as the largest files have gigabytes."""
 
 import re
 from collections.abc import Iterator
@@ -26,20 +26,20 @@ TABLES = (
     "sensor",
     "visibility",
 )
-"""Names of the tables that every version has, of which ``map`` and ``visibility`` are not needed."""
+"""Tables that every version has; ``map`` and ``visibility`` are not needed."""
 
 PIECE_BYTES = 8 << 20
-"""Bytes of a file that are read at a time."""
+"""Bytes of a file that are read at once."""
 
 _MOST_PIECES = 4
-"""A record that is longer than so many pieces is taken for a damaged one."""
+"""A record longer than this many pieces is treated as damaged."""
 
 _END_OF_RECORD = re.compile(rb"\}\s*,\s*(?=\{)")
 _START = re.compile(rb"\s*\[\s*")
 _SPACES = b" \t\r\n"
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
-"""What goes into arrays of text, in which the longest one tells how much memory each takes."""
+"""Text for NumPy arrays, whose memory use depends on the longest item, hence the limit."""
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
@@ -48,13 +48,13 @@ Quaternion = tuple[float, float, float, float]
 
 
 class _Record(msgspec.Struct, frozen=True, gc=False):
-    """A record of a table; fields that are not named here are skipped."""
+    """A record of a table; fields that are not declared are skipped."""
 
     token: Text
 
 
 class SceneRecord(_Record, frozen=True, gc=False):
-    """A drive of some 20 s."""
+    """A scene: a drive of about 20 s."""
 
     name: Text
     log_token: Text
@@ -63,13 +63,13 @@ class SceneRecord(_Record, frozen=True, gc=False):
 
 
 class LogRecord(_Record, frozen=True, gc=False):
-    """A recording, which scenes are cut from, and the city it was made in."""
+    """A recording, from which scenes are cut, and its city."""
 
     location: Text
 
 
 class Sample(_Record, frozen=True, gc=False):
-    """A key frame, and the one after it (empty text for none); time in microseconds."""
+    """A key frame, with the token of the next one (empty for none); time in microseconds."""
 
     scene_token: Text
     timestamp: int
@@ -77,7 +77,7 @@ class Sample(_Record, frozen=True, gc=False):
 
 
 class SampleData(_Record, frozen=True, gc=False):
-    """What a sensor has recorded at one time."""
+    """A measurement of a sensor."""
 
     sample_token: Text
     ego_pose_token: Text
@@ -86,45 +86,45 @@ class SampleData(_Record, frozen=True, gc=False):
 
 
 class EgoPose(_Record, frozen=True, gc=False):
-    """Where the middle of the AV's rear axle was, on the ground; metres, rotation w, x, y, z."""
+    """Pose of the AV: the middle of its rear axle, on the ground; metres, rotation w, x, y, z."""
 
     translation: Vector
     rotation: Quaternion
 
 
 class CalibratedSensor(_Record, frozen=True, gc=False):
-    """A sensor as it was mounted."""
+    """A sensor as mounted on the car."""
 
     sensor_token: Text
 
 
 class Sensor(_Record, frozen=True, gc=False):
-    """A sensor by its name."""
+    """A sensor and its channel name."""
 
     channel: Text
 
 
 class Category(_Record, frozen=True, gc=False):
-    """A class of road users and things."""
+    """A class of road users and objects."""
 
     name: Text
 
 
 class Attribute(_Record, frozen=True, gc=False):
-    """What can change of a road user, such as whether a bicycle has a rider."""
+    """A variable state of a road user, such as whether a bicycle has a rider."""
 
     name: Text
 
 
 class Instance(_Record, frozen=True, gc=False):
-    """A road user, seen in one scene."""
+    """A road user in one scene."""
 
     category_token: Text
     nbr_annotations: Count
 
 
 class Annotation(_Record, frozen=True, gc=False):
-    """A box in a key frame: middle, width, length and height in metres, rotation w, x, y, z."""
+    """A box in a key frame: centre, width, length and height in metres, rotation w, x, y, z."""
 
     sample_token: Text
     instance_token: Text
@@ -143,10 +143,10 @@ def read_table(folder: Path, name: str, kind: type[Kind]) -> list[Kind]:
     Args:
         folder: Folder of the tables.
         name: Name of the table.
-        kind: What its records are.
+        kind: Type of its records.
 
     Raises:
-        SourceDataError: The file is missing or damaged, a record lacks a field, or two have one token.
+        SourceDataError: The file is missing or damaged, a record lacks a field, or two have the same token.
     """
     by_token: dict[str, Kind] = {}
     for first, records in table_pieces(folder, name, kind):
@@ -158,12 +158,12 @@ def read_table(folder: Path, name: str, kind: type[Kind]) -> list[Kind]:
 
 
 def table_pieces(folder: Path, name: str, kind: type[Kind]) -> Iterator[tuple[int, list[Kind]]]:
-    """Yield the records of a table, some thousands at a time, each with the number of the first.
+    """Yield the records of a table, some thousands at a time, with the index of the first.
 
     Args:
         folder: Folder of the tables.
         name: Name of the table.
-        kind: What its records are.
+        kind: Type of its records.
 
     Raises:
         SourceDataError: The file is missing or damaged, or a record lacks a field.
@@ -202,19 +202,19 @@ def table_pieces(folder: Path, name: str, kind: type[Kind]) -> Iterator[tuple[in
 
 
 def file_name(folder: Path, name: str) -> str:
-    """Return what a table is called in errors."""
+    """Return the name of a table in errors."""
     return f"{folder.name}/{name}.json"
 
 
 def _pieces_of(file: BinaryIO, held: bytes) -> Iterator[bytes]:
-    """Yield the records of a list in pieces of whole records, cut at ends of records.
+    """Yield the contents of a list in pieces of whole records.
 
     Args:
         file: The file, read up to somewhere in the list.
-        held: What was read of the list.
+        held: The part of the list that was already read.
 
     Raises:
-        EOFError: The list, or a record, does not end.
+        EOFError: The list or a record does not end.
     """
     while True:
         more = file.read(PIECE_BYTES)
@@ -226,8 +226,8 @@ def _pieces_of(file: BinaryIO, held: bytes) -> Iterator[bytes]:
             return
         held += more
 
-        # It is cut where the last whole record ends, which is looked for from the end on. A text field may hold what
-        # looks like the end of a record: what is cut there is no JSON, and is told as such; no table has such texts.
+        # Cut after the last whole record, searching backwards from the end. A text field could contain the separator of
+        # records; the cut would then give invalid JSON, which is reported. No real table has such texts.
         for size in (1 << 16, len(more), len(held)):
             ends = list(_END_OF_RECORD.finditer(held, max(0, len(held) - size)))
             if ends:

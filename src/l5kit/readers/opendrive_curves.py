@@ -1,4 +1,4 @@
-"""Reference lines and polynomials of OpenDRIVE, as functions of the length along a road."""
+"""Reference lines and polynomials of OpenDRIVE, as functions of the arc length along a road."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _STEEPEST: Final = 1e6
 
 
 def number_of(element: Element, name: str, default: float | None = None) -> float:
-    """Return a finite number of an attribute.
+    """Return the value of an attribute that must be a finite number.
 
     Raises:
         ValueError: It is missing, and there is no default, or it is no finite number.
@@ -38,7 +38,7 @@ def number_of(element: Element, name: str, default: float | None = None) -> floa
 
 @dataclass(frozen=True, eq=False)
 class Polynomials:
-    """A function in pieces, each a cubic polynomial of the length from its start; 0 before the first one.
+    """A piecewise cubic function of the distance from the start of each piece; 0 if there are no pieces.
 
     Attributes:
         starts_m: Start of each piece, ascending.
@@ -53,16 +53,16 @@ class Polynomials:
         """Return the function of some elements.
 
         Args:
-            elements: With attributes ``a`` to ``d``.
+            elements: Elements with attributes ``a`` to ``d``.
             start: Name of the attribute with the start of the piece.
-            offset_m: What is added to it.
+            offset_m: Offset added to the start.
         """
         rows = [(offset_m + number_of(each, start), *(number_of(each, name) for name in "abcd")) for each in elements]
         table = np.array(sorted(rows, key=lambda row: row[0]), np.float64).reshape(-1, 5)
         return cls(table[:, 0], table[:, 1:])
 
     def at(self, arcs_m: Float64Array) -> Float64Array:
-        """Return the values at some lengths, (S,)."""
+        """Return the values at some arc lengths, (S,)."""
         if not len(self.starts_m):
             return np.zeros(len(arcs_m))
         piece = np.clip(np.searchsorted(self.starts_m, arcs_m + 1e-9, side="right") - 1, 0, None)
@@ -73,13 +73,13 @@ class Polynomials:
 
     @property
     def is_linear(self) -> bool:
-        """Whether all pieces are straight."""
+        """Whether all pieces are linear."""
         return not self.coefficients[:, 2:].any()
 
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """A geometry: where it starts, and what it is."""
+    """A geometry element: start, length, start pose, kind and parameters."""
 
     start_m: float
     length_m: float
@@ -90,19 +90,19 @@ class _Piece:
     values: tuple[float, ...]
 
     def at(self, arcs_m: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """Return points and headings of an arc or clothoid at some lengths from its start, (S, 2) and (S,)."""
+        """Return points and headings of an arc or clothoid at some arc lengths from its start, (S, 2) and (S,)."""
         start, end = self.values
         rate = (end - start) / self.length_m
         headings = self.heading_rad + arcs_m * (start + 0.5 * rate * arcs_m)
 
-        # Points are complex: the integral of exp(i heading) along the piece. For an arc or a line it is
+        # Points are complex numbers: the integral of exp(i heading) along the piece. For an arc or a line it is
         # (exp(i turn) - 1) / (i turn) = exp(i turn / 2) sinc(turn / 2), times the length.
         if abs(rate) * self.length_m < 1e-9:
             turns = start * arcs_m
             points = arcs_m * np.exp(1j * (self.heading_rad + 0.5 * turns)) * np.sinc(0.5 * turns / np.pi)
         else:
-            # The heading of a clothoid is a square in the length from where the curvature is 0, its apex, so that the
-            # integrals are those of Fresnel: C(x) + i S(x) is the integral of exp(i pi t^2 / 2).
+            # The heading of a clothoid is quadratic in the distance from its apex, where the curvature is 0. So the
+            # integrals are Fresnel integrals: C(x) + i S(x) is the integral of exp(i pi t^2 / 2).
             scale = np.sqrt(np.pi / abs(rate))
             apex_m = -start / rate
             apex_heading = self.heading_rad - 0.5 * start**2 / rate
@@ -117,7 +117,7 @@ class _Piece:
 
     @property
     def step_m(self) -> float:
-        """How far apart points may be so that lines between them are within 3 mm of it; infinite for a line."""
+        """Maximum distance of points so that the polyline is within 3 mm of the curve; infinite for a line."""
         if self.kind == "poly":
             return 0.5
         curvature = max(map(abs, self.values))  # the sagitta of a chord s is s^2 / 8 times the curvature
@@ -126,7 +126,7 @@ class _Piece:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceLine:
-    """The line of a road to which all else is relative."""
+    """The reference line of a road."""
 
     pieces: tuple[_Piece, ...]
     length_m: float
@@ -136,7 +136,7 @@ class ReferenceLine:
         """Return the line of a ``planView``.
 
         Raises:
-            ValueError: A geometry is none, or too long.
+            ValueError: A geometry element is invalid, or the road is too long.
         """
         pieces = sorted((_piece_of(element) for element in plan.findall("geometry")), key=lambda piece: piece.start_m)
         if not pieces:
@@ -147,13 +147,13 @@ class ReferenceLine:
         return cls(tuple(pieces), length_m)
 
     def at(self, arcs_m: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """Return points and headings at some lengths, (S, 2) and (S,)."""
+        """Return points and headings at some arc lengths, (S, 2) and (S,)."""
         starts_m, is_polynomial, table = self._tables
         piece_of = np.clip(np.searchsorted(starts_m, arcs_m + 1e-9, side="right") - 1, 0, None)
         points_m, headings_rad = np.empty((len(arcs_m), 2)), np.empty(len(arcs_m))
 
-        # Polynomials at once, as roads of l5kit have many short ones.
-        # Each is u and v of a parameter p in the frame of its start, which is turned and moved to the world.
+        # Polynomials are evaluated all at once, as roads written by l5kit have many short ones. Each gives u and v of a
+        # parameter p in the frame of its start, which are then transformed to the world.
         chosen = is_polynomial[piece_of]
         x, y, heading_rad, *values, scale = table[piece_of[chosen]].T
         parts = (arcs_m[chosen] - starts_m[piece_of[chosen]]) * scale
@@ -170,7 +170,7 @@ class ReferenceLine:
 
     @cached_property
     def _tables(self) -> tuple[Float64Array, BoolArray, Float64Array]:
-        """Start of each piece, whether it is a polynomial, and then x, y, heading, coefficients and scale of p."""
+        """Start of each piece, whether it is a polynomial, and its x, y, heading, coefficients and scale of p."""
         rows = [
             (piece.x, piece.y, piece.heading_rad, *(piece.values if piece.kind == "poly" else (0.0,) * 9))
             for piece in self.pieces
@@ -181,13 +181,13 @@ class ReferenceLine:
     def sample(
         self, start_m: float, end_m: float, others_m: Sequence[Float64Array], *, is_linear: bool
     ) -> Float64Array:
-        """Return lengths from start to end at which points describe the road: closer where it is curved.
+        """Return arc lengths from start to end that sample the road, more densely where it is curved.
 
         Args:
-            start_m: First length.
-            end_m: Last one.
-            others_m: Lengths at which something else begins.
-            is_linear: Whether all that is relative to the line is linear between them.
+            start_m: First arc length.
+            end_m: Last arc length.
+            others_m: Arc lengths that must be included, where another function has a new piece.
+            is_linear: Whether all functions relative to the line are linear between these.
         """
         arcs = [np.array([start_m, end_m]), *others_m]
         for piece in self.pieces:

@@ -1,4 +1,4 @@
-"""OpenDRIVE maps in: lanes of roads with limits, neighbours, successors over links and junctions, and signals."""
+"""Import of OpenDRIVE maps: lanes with limits, neighbours, successors over links and junctions, and signals."""
 
 import json
 import os
@@ -61,21 +61,21 @@ _THINNED_M: Final = 0.003
 _ORIGIN: Final = re.compile(r"\+lat_0=(-?[\d.]+).*?\+lon_0=(-?[\d.]+)|\+lon_0=(-?[\d.]+).*?\+lat_0=(-?[\d.]+)")
 
 _Key = tuple[str, int, int]
-"""A lane: id of its road, number of its section, and its id."""
+"""A lane: id of its road, index of its section, and its id."""
 
 
 def read_opendrive(file: str | os.PathLike[str], *, origin: tuple[float, float] | None = None) -> ExchangedMap:
     """Read an OpenDRIVE map (``.xodr``, versions 1.4 to 1.8).
 
     Lanes for vehicles, buses and bicycles become lanes, one for each section of a road. Boundaries are sampled so that
-    lines between points are within 3 mm of curves.
+    the polylines are within 3 mm of the curves.
 
     Args:
         file: The file.
-        origin: Latitude and longitude of x = y = 0, degrees, in place of those of the file.
+        origin: Latitude and longitude of x = y = 0 in degrees, instead of those of the file.
 
     Raises:
-        SourceDataError: It cannot be read, or has more than 256 MiB; the message names the road.
+        SourceDataError: It cannot be read, or is larger than 256 MiB; the message names the road.
     """
     path = Path(file)
     with naming_source(path.name):
@@ -87,7 +87,7 @@ def read_opendrive(file: str | os.PathLike[str], *, origin: tuple[float, float] 
 
 
 class _Tree(TreeBuilder):
-    """Builds the tree of a file without a document type."""
+    """Tree builder that refuses a document type."""
 
     def doctype(self, *names: str | None) -> NoReturn:
         refuse_doctype(*names)
@@ -95,7 +95,7 @@ class _Tree(TreeBuilder):
 
 @dataclass(frozen=True, eq=False)
 class _Road:
-    """A road and what is relative to its reference line."""
+    """A road with the functions along its reference line."""
 
     element: Element
     line: ReferenceLine
@@ -107,17 +107,17 @@ class _Road:
 
     @property
     def last_section(self) -> int:
-        """The section at its end."""
+        """Index of the last section."""
         return len(self.section_starts_m) - 1
 
     def points_m(
         self, arcs_m: Float64Array, sideways_m: Float64Array, up_m: Float64Array | float = 0.0
     ) -> Float64Array:
-        """Return world coordinates of points to the left of the reference line, to its right if negative, (S, 3)."""
+        """Return world coordinates of points at offsets to the left of the reference line, (S, 3)."""
         points_m, headings_rad = self.line.at(arcs_m)
         tilts_rad = self.tilts_rad.at(arcs_m)
-        # A superelevation tilts the road about its reference line: what is sideways becomes a little shorter, and
-        # higher.
+        # The superelevation rolls the road about its reference line, which shortens lateral offsets and changes
+        # heights.
         level_m = sideways_m * np.cos(tilts_rad)
         x = points_m[:, 0] - level_m * np.sin(headings_rad)
         y = points_m[:, 1] + level_m * np.cos(headings_rad)
@@ -125,7 +125,7 @@ class _Road:
 
 
 class _Borders(NamedTuple):
-    """The borders of a lane: lengths along the road, (n,), and how far to its left each border is there."""
+    """The borders of a lane: arc lengths along the road, (n,), and the lateral offset of each border there."""
 
     arcs_m: Float64Array
     inner_m: Float64Array
@@ -134,7 +134,7 @@ class _Borders(NamedTuple):
 
 @dataclass
 class _Reading:
-    """What is read of a file, one kind of element after the other."""
+    """Converter of a file, one kind of element after the other."""
 
     root: Element
     name: str
@@ -165,8 +165,7 @@ class _Reading:
         for element in self.root.findall("road"):
             with self._naming(element):
                 self._take_signals(element)
-        # Signals of other roads that are valid for lanes of a road, once all are known, and controls that l5kit has
-        # written into lanes.
+        # Once all signals are known: references to signals of other roads, and controls that l5kit wrote into lanes.
         for element in self.root.findall("road"):
             with self._naming(element):
                 for reference in element.findall("signals/signalReference"):
@@ -177,7 +176,7 @@ class _Reading:
                         self.lanes[key] = replace(self.lanes[key], controls=tuple(map(str, json.loads(text))))
                 self._take_objects(element)
 
-        # Which lanes go before others in junctions.
+        # priorities of roads in junctions
         for priority in self.root.findall("junction/priority"):
             first = [self.lanes[key].lane_id for key in self.lanes_of.get(priority.get("high", ""), ())]
             for key in self.lanes_of.get(priority.get("low", ""), ()):
@@ -193,7 +192,7 @@ class _Reading:
         return naming_source(self.name, f"road {road.get('id', '')[:40]!r}")
 
     def _take_road(self, element: Element) -> None:
-        """Take a road with its lanes."""
+        """Add a road with its lanes."""
         road_id, plan, lanes = element.get("id", ""), element.find("planView"), element.find("lanes")
         if plan is None or lanes is None:
             raise ValueError("a road must have a planView and lanes")
@@ -219,7 +218,7 @@ class _Reading:
                 self._take_side(road, (road_id, number), section, side)
 
     def _take_side(self, road: _Road, section_key: tuple[str, int], section: Element, side: str) -> None:
-        """Take the lanes on one side of the reference line in a section, from the middle outwards."""
+        """Add the lanes on one side of the reference line in a section, from the centre outwards."""
         road_id, number = section_key
         elements = {int(number_of(lane, "id")): lane for lane in section.findall(f"{side}/lane")}
         start_m = road.section_starts_m[number]
@@ -235,7 +234,7 @@ class _Reading:
                 )
             widths[lane_id] = Polynomials.of(described, start="sOffset", offset_m=start_m)
 
-        # All lanes of a side share the lengths at which they are sampled, so that neighbours share their border.
+        # all lanes of a side are sampled at the same arc lengths, so that neighbours share their border
         functions = [*widths.values(), road.offsets_m, road.heights_m, road.tilts_rad]
         arcs_m = road.line.sample(
             start_m,
@@ -247,7 +246,7 @@ class _Reading:
         if self.num_points > _MOST_POINTS:
             raise ValueError(f"the roads up to here have more than {_MOST_POINTS:,} points; cut the map")
 
-        # Each lane begins where the one nearer to the reference line ends.
+        # each lane begins where the next inner one ends
         inner_m, sign = road.offsets_m.at(arcs_m), 1.0 if side == "left" else -1.0
         for lane_id in sorted(elements, key=abs):
             outer_m = inner_m + sign * np.maximum(widths[lane_id].at(arcs_m), 0.0)
@@ -255,7 +254,7 @@ class _Reading:
             inner_m = outer_m
 
     def _take_lane(self, road: _Road, key: _Key, element: Element, borders: _Borders) -> None:
-        """Take a lane between its borders."""
+        """Add a lane between its borders."""
         kind = element.get("type", "")
         access = _ACCESS_OF_TYPE.get(kind)
         if access is None:
@@ -268,11 +267,11 @@ class _Reading:
         if np.abs(outer_m - inner_m).max() < 0.01:
             self.left_out["lane without a width"] += 1
             return
-        # On the right of the road lanes go along it, and those on the left against it; where one drives on the left,
-        # the other way round. The inner border is then on the left, or on the right.
+        # With right-hand traffic, lanes right of the reference line run along it and those on the left against it; with
+        # left-hand traffic the reverse. The inner border is then the left or the right one.
         is_along = (key[2] < 0) != road.is_left_hand
-        # Points that lie within 3 mm of the line between others go: both borders are sampled for the most curved of all
-        # functions of the road. Lengths must ascend, also over points in one place.
+        # Drop points within 3 mm of the polyline through the others, as borders are sampled for the most curved
+        # function of the road. Arc lengths must ascend, also over coinciding points.
         thinned_m = []
         for line_m in lines_m:
             steps_m = np.linalg.norm(np.diff(line_m[:, :2], axis=0), axis=1)
@@ -294,9 +293,9 @@ class _Reading:
         )
 
     def _connect(self) -> None:
-        """Set what follows each lane, and where one may change."""
-        # Where two lanes touch, one follows the other if it is left there and the other is entered. A contact counts
-        # both ways, as a file may tell it at one of the two lanes alone.
+        """Set the successors of each lane, and the allowed lane changes."""
+        # Of two touching lanes, one follows the other if traffic leaves one and enters the other there. Contacts are
+        # used in both directions, as a file may list them at one lane only.
         ahead: dict[_Key, dict[str, None]] = defaultdict(dict)
         for first, first_at_end, second, second_at_end in self._contacts():
             for (one, at_end), (other, other_at_end) in (
@@ -311,7 +310,7 @@ class _Reading:
             road_id, number, lane_id = key
             outwards = 1 if lane_id > 0 else -1
             inner, outer = (road_id, number, lane_id - outwards), (road_id, number, lane_id + outwards)
-            # A mark is on the outer border of its lane; ids increase to the left of the reference line.
+            # a mark is on the outer border of its lane; ids increase to the left of the reference line
             rises, falls = ("increase", "decrease") if outwards > 0 else ("decrease", "increase")
             to_outer = outer in self.lanes and _may_cross(self.elements[key], rises)
             to_inner = inner in self.lanes and _may_cross(self.elements[inner], falls)
@@ -322,8 +321,8 @@ class _Reading:
             self.lanes[key] = replace(lane, ahead=tuple(ahead[key]), change_left=left, change_right=right)
 
     def _contacts(self) -> Iterator[tuple[_Key, bool, _Key, bool]]:
-        """Yield lanes that touch, each with whether it is at the end of its section, seen along the road."""
-        # At its ends a lane touches lanes of the sections beside its own, or of the roads beside.
+        """Yield pairs of touching lanes, each with whether the contact is at the end of its section, along the road."""
+        # at its ends a lane touches lanes of the adjacent sections, or of the linked roads
         for key, element in self.elements.items():
             road_id, number, _ = key
             road = self.roads[road_id]
@@ -352,8 +351,8 @@ class _Reading:
                 raise ValueError(f"a connection names the road {road_id!r:.40}, which is not in the file")
         other_at_end = connection.get("contactPoint", "start") == "end"
 
-        # The incoming road meets the junction at the end whose link names it. A road from a junction to itself has two
-        # of them, and some files link none: then it is the end that is nearer to the connecting road.
+        # The incoming road meets the junction at the end whose link names it. If both ends do, as for a road from a
+        # junction to itself, or none does, as in some files, it is the end nearer to the connecting road.
         ends = []
         for tag, at_end in (("successor", True), ("predecessor", False)):
             link = self.roads[incoming].element.find(f"link/{tag}")
@@ -381,7 +380,7 @@ class _Reading:
         return end_m
 
     def _take_signals(self, element: Element) -> None:
-        """Take lights and signs, for the lanes of their road that they are valid for."""
+        """Add lights and signs, and assign them to the lanes of their road that they are valid for."""
         road = self.roads[element.get("id", "")]
         for signal in element.findall("signals/signal"):
             signal_type = signal.get("type", "")
@@ -390,7 +389,7 @@ class _Reading:
             if kind is None:
                 self.left_out[f"signal of type {signal_type!r:.40}"] += 1
                 continue
-            # It stands at a point of the world, or beside the reference line.
+            # its position is in world coordinates, or relative to the reference line
             own_id = _user_data(signal, ID_CODE)
             control_id = own_id or f"signal-{signal.get('id', '')}"
             inertial = signal.find("positionInertial")
@@ -401,13 +400,13 @@ class _Reading:
                 sideways_m = np.array([number_of(signal, "t")])
                 points_m = road.points_m(arcs_m, sideways_m, number_of(signal, "zOffset", 0.0))
             faces = [self._add_face(json.loads(text)) for text in _all_user_data(signal, FACE_CODE)]
-            # Lights of others have no faces of their own, and get one of each colour where they stand.
+            # lights of other tools have no faces, and get one of each colour at their position
             if kind == LIGHT and own_id is None:
                 described = [
                     [f"{control_id}-{color}", f"signal_{color}_face", points_m.tolist()] for color in FACE_COLORS
                 ]
                 faces = [self._add_face(each) for each in described]
-            # A signal that l5kit has written may be a line or an area.
+            # a signal written by l5kit may be a line or an area
             is_closed = False
             points = _user_data(signal, POINTS_CODE)
             if points is not None:
@@ -418,10 +417,10 @@ class _Reading:
             self._control(element, signal, control_id)
 
     def _control(self, element: Element, signal: Element, control_id: str) -> None:
-        """Let the lanes of a section be controlled by a signal: those it is valid for, or of its direction."""
+        """Assign a signal to lanes of a section: those in its validity ranges, or else those of its direction."""
         road_id = element.get("id", "")
         road = self.roads[road_id]
-        # A signal at the seam of two sections belongs to the one that ends there.
+        # a signal at the seam of two sections belongs to the one that ends there
         starts_m, arc_m = road.section_starts_m, number_of(signal, "s")
         section = max(int(np.searchsorted(starts_m, arc_m - 1e-6, side="right")) - 1, 0)
         ranges = [
@@ -448,7 +447,7 @@ class _Reading:
         return str(face)
 
     def _take_objects(self, element: Element) -> None:
-        """Take crosswalks."""
+        """Add crosswalks."""
         road = self.roads[element.get("id", "")]
         for each in element.findall("objects/object"):
             if each.get("type", "").lower() != "crosswalk":
@@ -457,8 +456,8 @@ class _Reading:
             crosswalk_id = _user_data(each, ID_CODE) or f"crosswalk-{element.get('id')}-{each.get('id', '')}"
             lights = tuple(map(str, json.loads(_user_data(each, LIGHTS_CODE) or "[]")))
 
-            # Its outline is told along the road, or relative to the object and turned with it; where there is none, it
-            # is a rectangle of its length and width.
+            # The outline is in road coordinates, or local to the object and rotated with it; without one it is a
+            # rectangle of its length and width.
             arc_m, offset_m = np.array([number_of(each, "s")]), np.array([number_of(each, "t")])
             origin_m = road.points_m(arc_m, offset_m, number_of(each, "zOffset", 0.0))[0]
             heading_rad = float(road.line.at(arc_m)[1][0]) + number_of(each, "hdg", 0.0)
@@ -485,10 +484,10 @@ class _Reading:
             self._add_control(ExchangedControl(crosswalk_id, CROSSWALK, corners_m, lights, True))
 
     def _georeference(self) -> tuple[Float64Array | None, list[str]]:
-        """Return where the world lies, and what is not known of it."""
+        """Return the transform from the world to ECEF if known, and remarks."""
         text = " ".join((self.root.findtext("header/geoReference") or "").split())
         match = _ORIGIN.search(text) if "+proj=tmerc" in text else None
-        # The origin that the caller gives counts more than that of the file; of projections one kind is read.
+        # the origin of the caller takes precedence; of projections only transverse Mercator is supported
         if self.origin is None and match is None:
             known = f"the projection {text!r:.80}, which is not read" if text else "no projection"
             return None, [f"The file has {known}: the world is at latitude 0, longitude 0; --origin says where it is."]
@@ -499,9 +498,9 @@ class _Reading:
         if not (abs(latitude_deg) <= 90 and abs(longitude_deg) <= 360):
             raise ValueError(
                 f"geoReference must have lat_0 from -90 to 90 and lon_0 from -360 to 360, got {latitude_deg:g} and "
-                f"{longitude_deg:g}; mend it, or name the origin (--origin)"
+                f"{longitude_deg:g}; correct it, or name the origin (--origin)"
             )
-        # The world may be turned and moved against the projection.
+        # the world may be rotated and translated relative to the projection
         offset = self.root.find("header/offset")
         turn = np.eye(4)
         if offset is not None:
@@ -517,7 +516,7 @@ class _Reading:
 
 
 def _limit_of(road: _Road, lane: Element, start_m: float) -> float | None:
-    """Return the speed limit of a lane at its start, or that of its road there; None where there is none."""
+    """Return the speed limit of a lane at its start, or that of its road there, or None."""
     speeds = lane.findall("speed")
     if not speeds:
         types = [each for each in road.element.findall("type") if number_of(each, "s", 0.0) <= start_m + 1e-6]
@@ -532,7 +531,7 @@ def _limit_of(road: _Road, lane: Element, start_m: float) -> float | None:
 
 
 def _may_cross(lane: Element, direction: str) -> bool:
-    """Return whether the mark of a lane lets one change towards increasing or decreasing ids; without one one may."""
+    """Return whether the mark of a lane allows changes towards increasing or decreasing ids; no mark allows both."""
     mark = lane.find("roadMark")
     return mark is None or mark.get("laneChange", "both") in ("both", direction)
 

@@ -1,4 +1,4 @@
-"""Parts of an import: each scene that was read, in one file beside the new dataset, until that is complete."""
+"""Parts of an import: one file per scene read, kept next to the new dataset until that is complete."""
 
 import hashlib
 import json
@@ -30,18 +30,18 @@ _ARRAYS = ("frames", "agents", "tl_faces")
 
 @dataclass(frozen=True)
 class PartHead:
-    """What is known of a scene before its records are read.
+    """Properties of a scene, readable without its records.
 
     Attributes:
-        ref: Where it was found.
+        ref: Location of the scene in its source.
         map_name: Name of its map.
-        bounds_m: [[x_min, y_min], [x_max, y_max]] of its map and of whoever drives there, in the frame of the map.
+        bounds_m: [[x_min, y_min], [x_max, y_max]] of its map and of everything that drives there, in the map frame.
         ego_size_m: Length, width and height of the AV.
-        targets: Tracks whose future the source asks for, by their numbers; None where it does not tell.
-        track_ids: What the source calls each track, by its number; None where that is the number.
-        lights: Where the light of each lane stands, None where that is not known, by the id of the lane.
-        remarks: What was left out or mended in reading.
-        map_bytes: How many bytes its map takes at least in the semantic map.
+        targets: Numbers of the tracks whose future the source asks for; None if it does not specify any.
+        track_ids: Id of each track in the source, by its number; None if ids and numbers are equal.
+        lights: Position of the light of each lane, None if unknown, by the id of the lane.
+        remarks: What was dropped or repaired while reading.
+        map_bytes: Lower bound of the bytes of its map in the semantic map.
     """
 
     ref: SceneRef
@@ -56,17 +56,17 @@ class PartHead:
 
 
 class Part:
-    """One scene that was read.
+    """File of one scene that was read.
 
     Args:
-        path: Its file.
+        path: Path of the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def head_if_whole(self, ref: SceneRef) -> PartHead | None:
-        """Return what is known of the scene where the file is what was written, and of this scene; else None."""
+        """Return the head if the file is intact and of this scene; else None."""
         try:
             with zipfile.ZipFile(self._path) as archive:
                 if archive.testzip() is not None:
@@ -74,23 +74,23 @@ class Part:
             head = self.read_head()
         except MemoryError:
             raise
-        except Exception:  # damage may look like a password, an unknown compression or a length below 0
+        except Exception:  # damage can look like encryption, unknown compression or a negative length
             return None
         return head if head.ref == ref else None
 
     def read_head(self) -> PartHead:
-        """Return what is known of the scene."""
+        """Return the head of the scene."""
         return msgspec.json.decode(self._read_bytes("head"), type=PartHead)
 
     def read_map(self) -> SourceMap:
-        """Return the piece of the map."""
+        """Return the scene's piece of the map."""
         return unpack_map(self._read_bytes("map"))
 
     def read_records(self, offset_m: Float64Array) -> SceneRecords:
         """Return the records in the world frame.
 
         Args:
-            offset_m: What is added to x and y of the frame of the map, (2,).
+            offset_m: Offset added to x and y of the map frame, (2,).
         """
         with np.load(self._path, allow_pickle=False) as arrays:
             frames, agents, tl_faces = (arrays[name] for name in _ARRAYS)
@@ -106,14 +106,14 @@ class Part:
 
 
 def part_path(parts: Path, reader: Reader, ref: SceneRef) -> Path:
-    """Return the file of the part of a scene, which is another one once one of the files of the scene has changed.
+    """Return the path of a scene's part, which changes whenever one of the scene's files changes.
 
     Args:
         parts: Folder of the parts.
-        reader: What reads the scene.
-        ref: The scene.
+        reader: Reader of the scene.
+        ref: Location of the scene.
     """
-    # Size and time of the last change of each file, -1 and -1 of one that is not there.
+    # size and modification time of each file, -1 and -1 if it is missing
     files = []
     for file in (ref.file, *ref.others):
         try:
@@ -128,16 +128,16 @@ def part_path(parts: Path, reader: Reader, ref: SceneRef) -> Path:
 
 
 def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneRecords) -> PartHead:
-    """Write the part of a scene, whole or not at all, and return its head.
+    """Write the part of a scene atomically, and return its head.
 
     Args:
-        path: Its file.
-        ref: Where the scene was found.
+        path: Path of the part.
+        ref: Location of the scene in its source.
         scene: The scene.
         records: Its records, in the frame of its map.
 
     Raises:
-        OSError: The disk is full, or may not be written to.
+        OSError: The disk is full or not writable.
     """
     lines_m = [line_m[:, :2] for _, _, line_m in scene.map.lines()]
     positions_m = np.concatenate([*lines_m, scene.ego.positions_m[:, :2], records.agents["centroid"]])
@@ -176,13 +176,13 @@ def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneReco
 
 @contextmanager
 def naming_path(path: Path) -> Iterator[None]:
-    """Add where was written to an error of the system that does not tell, as that of a full disk.
+    """Add the path to system errors that lack one, such as a full disk.
 
     Args:
         path: The file or folder.
 
     Raises:
-        OSError: Something could not be written.
+        OSError: Writing failed.
     """
     try:
         yield

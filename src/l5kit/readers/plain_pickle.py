@@ -1,7 +1,7 @@
-"""Pickles without the danger of pickles: a machine of our own builds plain values and refuses everything else by name.
+"""Safe reading of pickles: a restricted interpreter builds plain values and refuses everything else.
 
-The standard loader calls whatever a file names. This one knows dictionaries, lists, tuples, sets, text, bytes, numbers
-and NumPy arrays, and builds arrays by itself from their bytes: nothing that a file names is ever imported or called.
+The standard loader calls whatever a file names. This one supports dictionaries, lists, tuples, sets, text, bytes,
+numbers and NumPy arrays, and builds arrays itself from their bytes: nothing that a file names is imported or called.
 """
 
 import re
@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 
 _DEEPEST: Final = 100
-"""Containers lie so deep in each other at most; scenarios have about seven levels."""
+"""Maximum nesting of containers; scenarios have about seven levels."""
 
 _TOO_DEEP: Final = f"containers lie more than {_DEEPEST} levels deep in each other, which no scenario has"
 
 _LONGEST_NUMBER: Final = 64
-"""Whole numbers have so many bytes at most, and so many digits where they are text."""
+"""Maximum bytes of a whole number, or digits if it is text."""
 
 _RECONSTRUCT, _ARRAY, _DTYPE, _SCALAR, _FROM_BUFFER, _ORDERED, _ENCODE, _NO_BYTES = range(8)
 _MULTIARRAY: Final = {"_reconstruct": _RECONSTRUCT, "scalar": _SCALAR}
@@ -29,10 +29,10 @@ _GLOBALS: Final = {
     ("numpy", "ndarray"): _ARRAY,
     ("numpy", "dtype"): _DTYPE,
     ("collections", "OrderedDict"): _ORDERED,
-    ("_codecs", "encode"): _ENCODE,  # by which protocols 0 to 2 write bytes
-    ("__builtin__", "bytes"): _NO_BYTES,  # and none of them
+    ("_codecs", "encode"): _ENCODE,  # how protocols 0 to 2 write bytes
+    ("__builtin__", "bytes"): _NO_BYTES,  # and empty bytes
 }
-"""What files may name: NumPy's own ways to write arrays and numbers, and dictionaries that keep their order."""
+"""Names that files may use: those by which NumPy writes arrays and numbers, and ordered dictionaries."""
 
 _KINDS: Final = re.compile(r"(?:[iu][1248]|f[248]|b1|O8?|[SU]\d{1,6})")
 _BYTE_ORDERS: Final = ("<", ">", "|", "=")
@@ -50,11 +50,11 @@ _REFUSED: Final = {
     "\x97": "a buffer outside of the file",
     "\x98": "a buffer outside of the file",
 }
-"""Opcodes that make what a plain value never needs."""
+"""Opcodes that plain values never need, and what they create."""
 
 
 def load_plain_pickle(content: bytes) -> object:
-    """Return the value of a pickle of any protocol: a plain value, or containers of such.
+    """Return the value of a pickle of any protocol: a plain value, or containers of plain values.
 
     Arrays are read-only views of their bytes; arrays of objects with one axis become lists.
 
@@ -62,13 +62,13 @@ def load_plain_pickle(content: bytes) -> object:
         content: The pickle.
 
     Raises:
-        ValueError: It ends too early, holds what is no plain value, names a function or class other than those by which
-            NumPy writes arrays, or containers lie more than 100 levels deep in each other.
+        ValueError: It is truncated, holds a value that is not plain, names a function or class other than those by
+            which NumPy writes arrays, or nests containers more than 100 levels deep.
     """
     value = _Machine(content).run()
 
-    # Containers in containers without end are refused: they are looked at one level after the other, and none twice, as
-    # one may lie in many others, or in itself.
+    # Refuse endless nesting: containers are visited level by level, and each only once, as one may be in many others
+    # or in itself.
     level, seen = [value], {id(value)}
     for _ in range(_DEEPEST):
         below: list[object] = []
@@ -89,21 +89,21 @@ def load_plain_pickle(content: bytes) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a global of the file stands for, one of ``_GLOBALS``; it can be told from values, and never called."""
+    """Stand-in for a global of the file, one of ``_GLOBALS``; distinguishable from values, and never called."""
 
     kind: int
 
 
 @dataclass(slots=True)
 class _Unfinished:
-    """An array or a dtype of which the first half was read; its state follows."""
+    """An array or a dtype whose state is still to be read."""
 
     kind: int
     dtype: str = ""
 
 
 class _Machine:
-    """Runs the opcodes of a pickle."""
+    """Interpreter of the opcodes of a pickle."""
 
     __slots__ = ("_at", "_content", "_marks", "_memo", "_stack")
 
@@ -115,10 +115,10 @@ class _Machine:
         self._memo: list[object] = []
 
     def run(self) -> object:
-        """Return the value at the stop.
+        """Return the value at the STOP opcode.
 
         Raises:
-            ValueError: As in :func:`load_plain_pickle`.
+            ValueError: See :func:`load_plain_pickle`.
         """
         content, memo, marks, steps = self._content, self._memo, self._marks, _STEPS
         at, stack, unpack_number = 0, self._stack, struct.Struct("<I").unpack_from
@@ -126,7 +126,7 @@ class _Machine:
             while True:
                 opcode = content[at]
                 at += 1
-                # those that make up most of a file are done here, as a call takes longer than they do
+                # the most frequent opcodes are inlined, as a call takes longer than they do
                 if opcode == _MEMOIZE:
                     memo.append(stack[-1])
                 elif opcode == _GET_SHORT:
@@ -194,27 +194,27 @@ class _Machine:
     # --- numbers, text and bytes
 
     def push_signed(self, size: int) -> None:
-        """Push a whole number of a length."""
+        """Push a whole number of a given size in bytes."""
         if size > _LONGEST_NUMBER:
             raise ValueError(f"a whole number has {size} bytes, more than {_LONGEST_NUMBER}")
         self._stack.append(int.from_bytes(self._take(size), "little", signed=True))
 
     def push_text(self, size: int) -> None:
-        """Push text of a length in bytes."""
+        """Push text of a given size in bytes."""
         self._stack.append(self._take(size).decode("utf-8", "surrogatepass"))
 
     def push_line(self, kind: str) -> None:
-        """Push what protocol 0 writes as a line: a whole number, a float or text."""
+        """Push a line of protocol 0: a whole number, a float or text."""
         line = self._take_line()
         if kind == "text":
             self._stack.append(line.decode("raw-unicode-escape"))
         elif kind == "string":
             if len(line) < 2 or line[:1] != line[-1:] or line[:1] not in (b"'", b'"'):
                 raise TypeError
-            self._stack.append(line[1:-1].decode("unicode-escape"))  # as Python 2 has written it
+            self._stack.append(line[1:-1].decode("unicode-escape"))  # the repr of Python 2
         elif kind == "float":
             self._stack.append(float(line))
-        elif line in (b"00", b"01"):  # how it writes False and True
+        elif line in (b"00", b"01"):  # False and True
             self._stack.append(line == b"01")
         else:
             if len(line) > _LONGEST_NUMBER:
@@ -224,7 +224,7 @@ class _Machine:
     # --- containers
 
     def items(self) -> list[object]:
-        """Return the items since the mark, and go on with what was there before."""
+        """Return the items since the mark, and restore the stack below it."""
         popped = self._stack
         self._stack = self._marks.pop()
         return popped
@@ -251,7 +251,7 @@ class _Machine:
         return target
 
     def _set(self, items: list[object]) -> None:
-        """Set keys and values, one after the other, in the dictionary on top."""
+        """Set alternating keys and values in the dictionary on top."""
         target, keys = self._stack[-1], items[::2]
         if type(target) is not dict or len(items) % 2:
             raise TypeError
@@ -274,7 +274,7 @@ class _Machine:
         self._set(items)
 
     def push_tuple(self, size: int) -> None:
-        """Push a tuple of the items on top."""
+        """Push a tuple of the topmost items."""
         items = self._stack[-size:]
         if len(items) != size:
             raise IndexError(size)
@@ -287,27 +287,27 @@ class _Machine:
         else:
             self.items()
 
-    # --- what was seen before
+    # --- memo
 
     def put(self, number: int) -> None:
-        """Remember the item on top by a number."""
+        """Store the item on top in the memo."""
         memo = self._memo
-        if number == len(memo):  # as all picklers count
+        if number == len(memo):  # the usual case
             memo.append(self._stack[-1])
         else:
             memo[number] = self._stack[-1]
 
     def get(self, number: int) -> None:
-        """Push what was remembered by a number."""
+        """Push an item of the memo."""
         self._stack.append(self._memo[number])
 
-    # --- what a file names
+    # --- globals and objects
 
     def push_named(self, module: object, name: object) -> None:
         """Push the stand-in of a global.
 
         Raises:
-            ValueError: It is none of those that files may name.
+            ValueError: It is not one that files may name.
         """
         kind = _GLOBALS.get((module, name)) if isinstance(module, str) and isinstance(name, str) else None
         if kind is None:
@@ -318,12 +318,12 @@ class _Machine:
         self._stack.append(_Named(kind))
 
     def push_stacked_global(self) -> None:
-        """Push the stand-in of a global whose names are on the stack."""
+        """Push the stand-in of a global whose module and name are on the stack."""
         name, module = self._stack.pop(), self._stack.pop()
         self.push_named(module, name)
 
     def reduce(self) -> None:
-        """Put what a global makes of its arguments in their place."""
+        """Replace a global and its arguments by the result of the call."""
         arguments, named = self._stack.pop(), self._stack.pop()
         if type(named) is not _Named or type(arguments) is not tuple:
             raise TypeError
@@ -360,7 +360,7 @@ class _Machine:
         self._stack.append(made)
 
     def build(self) -> None:
-        """Complete an array or a dtype with its state, wherever it is remembered."""
+        """Complete an array or a dtype with its state, also in the memo."""
         state, unfinished = self._stack.pop(), self._stack.pop()
         if type(unfinished) is not _Unfinished or type(state) is not tuple:
             raise ValueError("it sets the state of an object that is no array; only plain values are read")
@@ -374,7 +374,7 @@ class _Machine:
                 )
             done = np.dtype(unfinished.dtype if order == "|" else f"{order}{unfinished.dtype}")
         self._stack.append(done)
-        # what it was remembered by lies a few numbers back: shape, dtype, bytes and state came since
+        # its memo entry is a few numbers back: shape, dtype, bytes and state came since
         last = len(self._memo) - 1
         for number in range(last, max(last - 16, -1), -1):
             if self._memo[number] is unfinished:
@@ -383,7 +383,7 @@ class _Machine:
 
 
 def _as_key(key: object) -> object:
-    """Return a key of a dictionary, which a hash of tuples in tuples without end must not be asked for."""
+    """Return a valid key of a dictionary; others are refused, as hashing nested tuples may never end."""
     if isinstance(key, str | int | float | bytes | np.generic) or key is None:
         return key
     if type(key) is tuple and all(isinstance(part, str | int | float) or part is None for part in key):
@@ -392,10 +392,10 @@ def _as_key(key: object) -> object:
 
 
 def _array_of(state: tuple[object, ...]) -> object:
-    """Return an array of its state: version, shape, dtype, whether columns come first, and bytes.
+    """Return an array from its state: version, shape, dtype, whether the order is Fortran's, and bytes.
 
     Raises:
-        ValueError: It has more or fewer bytes than its shape tells.
+        ValueError: The number of bytes does not match its shape.
     """
     shape, dtype, is_fortran, raw = state[-4:]
     if not isinstance(shape, tuple) or not isinstance(dtype, np.dtype):
@@ -410,7 +410,7 @@ def _array_of(state: tuple[object, ...]) -> object:
         raise TypeError
     try:
         values = np.ndarray(shape, dtype, raw, order="F" if is_fortran is True else "C")
-    except (TypeError, ValueError):  # no shape, or the buffer is too small for it
+    except (TypeError, ValueError):  # not a shape, or the buffer is too small
         values = None
     if values is None or values.nbytes != len(raw):
         raise ValueError(f"an array of shape {str(shape)[:80]} and {dtype} needs other than {len(raw)} bytes")
@@ -428,7 +428,7 @@ def _push(value: object) -> Callable[[_Machine], None]:
 
 
 def _sized(size: int, step: Callable[[_Machine, int], None]) -> Callable[[_Machine], None]:
-    """Return a step that takes a number of so many bytes first."""
+    """Return a step that first reads a number of the given size in bytes."""
     return lambda machine: step(machine, int.from_bytes(machine._take(size), "little"))
 
 
@@ -440,7 +440,7 @@ def _refuse(opcode: int, machine: _Machine) -> None:
 
 
 def _push_items(make: Callable[[list[object]], object], machine: _Machine) -> None:
-    items = machine.items()  # first, as it brings the stack back that is pushed on
+    items = machine.items()  # first, as it restores the stack to push on
     machine._stack.append(make(items))
 
 
@@ -449,7 +449,7 @@ def _push_bytes(machine: _Machine, size: int) -> None:
 
 
 def _skip(machine: _Machine, size: int) -> None:
-    """Skip the head of a frame, whose bytes lie in the file as all others."""
+    """Skip the header of a frame; its content follows in the file as usual."""
 
 
 def _push_latin(machine: _Machine, size: int) -> None:
@@ -504,6 +504,6 @@ _PLAIN_STEPS: Final[dict[str, Callable[[_Machine], object]]] = {
     "\x80": _sized(1, _skip),
     "\x95": _sized(8, _skip),
 }
-"""What each opcode does; all others are refused by name."""
+"""Step of each opcode; all others are refused."""
 
 _STEPS: Final = tuple(_PLAIN_STEPS.get(chr(opcode), partial(_refuse, opcode)) for opcode in range(256))

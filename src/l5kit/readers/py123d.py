@@ -1,4 +1,4 @@
-"""Reader of py123d: logs and maps in its Arrow files, made of nuPlan, nuScenes, Waymo, KITTI-360 and others."""
+"""Reader of py123d: logs and maps in its Arrow files, converted from nuPlan, nuScenes, Waymo, KITTI-360 and others."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from l5kit.readers.source_map import CityMap, SourceArea, SourceLane, SourceMap,
 from l5kit.readers.source_scene import SourceScene
 
 MAP_REACH_M: Final = 300.0
-"""Elements of the map belong to a scene that are this near to the way of its AV, metres."""
+"""Maximum distance of map elements from the path of the AV to be included in a scene, metres."""
 
 _LOGS, _MAPS, _MAP = "logs", "maps", "map.arrow"
 _NOT_IN_NAMES: Final = re.compile(r"[^\w-]")
@@ -38,14 +38,14 @@ _KIND_OF_LAYER: Final = {
     10: "speed_bump",
 }
 _LINES: Final = (8, 9)
-"""Road edges and road lines, which logs have no room for."""
+"""Road edges and road lines, which logs cannot represent."""
 
 _KIND_OF_LANE: Final = {3: "bike", 4: "bus"}
 _STOP_SIGN: Final = 2
 
 
 class Py123dReader:
-    """Reads the logs of a data root of py123d; a :class:`~l5kit.readers.reader.Reader`.
+    """Reader of the logs of a py123d data root; a :class:`~l5kit.readers.reader.Reader`.
 
     Args:
         source: The data root, with the folder ``logs`` and, for most datasets, ``maps``.
@@ -59,12 +59,12 @@ class Py123dReader:
         self._maps: dict[str, CityMap] = {}
 
     def __getstate__(self) -> PickledState:
-        """Return all but the maps, which another process reads by itself."""
+        """Return the state without maps, which another process reads again."""
         return vars(self) | {"_maps": {}}
 
     @cached_property
     def info(self) -> SourceInfo:
-        """What holds for all logs, as the first ten of each split tell it.
+        """Facts that hold for all logs, from the first ten of each split.
 
         Raises:
             DatasetNotFoundError: There are no logs.
@@ -80,17 +80,17 @@ class Py123dReader:
                     log = Py123dLog.open(self.source / name, name)
                     times_ns = log.times_ns(log.frames())
                     label_classes = log.label_classes()
-                except SourceDataError:  # of which reading tells
+                except SourceDataError:  # reported by read
                     continue
                 metadata = log.sync.metadata.values
                 datasets.add(dataset if is_text(dataset := metadata.get("dataset")) else "unknown")
                 versions.add(version if is_text(version := metadata.get("version")) else "unknown")
                 classes |= label_classes
-                sources = log.sync.own.get("sources")  # as l5kit writes them
+                sources = log.sync.own.get("sources")  # written by l5kit
                 for source in sources if isinstance(sources, list) else ():
                     if isinstance(source, dict) and isinstance(source.get("licence"), str):
                         licences[source["licence"]] = None
-                if len(times_ns) > 1:  # the usual time between two frames, whole milliseconds
+                if len(times_ns) > 1:  # median time between two frames, rounded to milliseconds
                     steps_s[round(float(np.median(np.diff(times_ns))) / 1e9, 3)] += 1
         step_time_s = min(steps_s, key=lambda step_s: (-steps_s[step_s], step_s), default=0.1)
         names = sorted(datasets) or ["unknown"]
@@ -113,15 +113,15 @@ class Py123dReader:
                 "Junctions: lanes whose group lies in an intersection; where a map has none, lanes that part, merge or "
                 "cross another.",
                 "Stop signs in the middle of their stop zones.",
-                "Where no velocities are told: differences of places.",
+                "Velocities where the log has none: differences of positions.",
             ),
         )
 
     def list_scenes(self) -> list[SceneRef]:
-        """Return where the logs are, by split and name.
+        """Return the locations of the logs, by split and name.
 
         Raises:
-            DatasetNotFoundError: There are none.
+            DatasetNotFoundError: There are no logs.
         """
         self.info  # noqa: B018 - workers need it, and must not open logs for it again
         refs = []
@@ -130,7 +130,7 @@ class Py123dReader:
                 others = [f"{name}/{each}.arrow" for each in (EGO, BOXES, LIGHTS)]
                 try:
                     map_file = self._map_file_of(name, Py123dLog.open(self.source / name, name).sync.metadata)
-                except SourceDataError:  # of which reading tells
+                except SourceDataError:  # reported by read
                     map_file = None
                 refs.append(
                     SceneRef(
@@ -143,10 +143,10 @@ class Py123dReader:
         return sorted(refs)
 
     def read(self, ref: SceneRef) -> SourceScene:
-        """Return a log with the part of its map around it.
+        """Return a log with the piece of its map around it.
 
         Raises:
-            SourceDataError: A file is missing, damaged, or tells what cannot be.
+            SourceDataError: A file is missing, damaged, or holds impossible values.
         """
         name = ref.file.removesuffix(f"/{SYNC}.arrow")
         log = Py123dLog.open(self.source / name, name)
@@ -186,7 +186,7 @@ class Py123dReader:
         return folders
 
     def _map_file_of(self, name: str, metadata: SourceFields) -> str | None:
-        """Return the map of a log, relative to the data root; None where it has none, or does not tell."""
+        """Return the map of a log, relative to the data root; None if it has none or does not name it."""
         if (self.source / name / _MAP).exists():
             return f"{name}/{_MAP}"
         dataset, location = metadata.values.get("dataset"), metadata.values.get("location")
@@ -195,7 +195,7 @@ class Py123dReader:
         return f"{_MAPS}/{dataset}/{dataset}_{location}.arrow"
 
     def _map_of(self, log: Py123dLog, positions_m: Float64Array, remarks: list[str]) -> SourceMap:
-        """Return the part of the map around the AV; one without lanes where the log has none."""
+        """Return the piece of the map around the AV, without lanes if the log has no map."""
         name = log.name
         file = self._map_file_of(name, log.sync.metadata)
         if file is not None and not (self.source / file).exists() and log.sync.metadata.has("map_metadata"):
@@ -220,7 +220,7 @@ class Py123dReader:
 
 
 _MAPPING: Final = {**LABEL_MAPPING, **{label: label for label in PERCEPTION_LABELS}}
-"""Label of each class; those of l5kit itself are in the logs that it has exported."""
+"""Label of each class, including the labels of l5kit itself, which are in the logs that it exports."""
 
 
 def _read_map(path: Path, *, file: str, name: str) -> CityMap:
@@ -228,11 +228,11 @@ def _read_map(path: Path, *, file: str, name: str) -> CityMap:
 
     Args:
         path: The file.
-        file: What it is called in errors.
-        name: What the map is to be called.
+        file: Name of the file in errors.
+        name: Name for the map.
 
     Raises:
-        SourceDataError: It cannot be read, or tells what cannot be; the message names the object.
+        SourceDataError: It cannot be read or holds impossible values; the message names the object.
     """
     with naming_source(file):
         opened = open_arrow(path)
@@ -246,7 +246,7 @@ def _read_map(path: Path, *, file: str, name: str) -> CityMap:
         if layer not in _LINES:
             with naming_source(file, f"object {object_id} of layer {layer}"):
                 objects.append((layer, str(object_id), unpack(features[row].as_py() or b"", "features")))
-    # A lane lies in an intersection where its group does; where no group does, nothing is known of any lane.
+    # a lane is in an intersection if its group is; if no group is, intersections are unknown for all lanes
     intersections = {
         group: feature.values.get("intersection_id") for layer, group, feature in objects if layer == _LANE_GROUP
     }
@@ -269,7 +269,7 @@ def _read_map(path: Path, *, file: str, name: str) -> CityMap:
                     position_m = feature.points("outline").mean(axis=0)
                     signs.append(SourceSign(object_id, position_m, feature.names("lane_ids")))
             elif layer in _KIND_OF_LAYER:
-                # Intersections and drivable areas become areas of one kind, and may have the same ids.
+                # intersections and drivable areas become areas of the same kind, and may share ids
                 area_id = object_id if layer != _INTERSECTION else f"intersection {object_id}"
                 if (outline_m := open_outline(feature.points("outline"))) is not None:
                     areas.append(SourceArea(area_id, _KIND_OF_LAYER[layer], outline_m))
@@ -278,7 +278,7 @@ def _read_map(path: Path, *, file: str, name: str) -> CityMap:
 
 
 def _lane_of(lane_id: str, feature: SourceFields, *, is_in_junction: bool | None) -> SourceLane | None:
-    """Return a lane; None where it has no line."""
+    """Return a lane, or None if one of its lines is degenerate."""
     left_m, right_m = feature.points("left_boundary"), feature.points("right_boundary")
     centre_m = feature.points("centerline")
     if not all(map(is_line, (left_m, right_m, centre_m))):

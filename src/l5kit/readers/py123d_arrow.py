@@ -1,4 +1,4 @@
-"""Files of py123d, read with pyarrow and msgspec alone: mapped tables, and dictionaries with arrays."""
+"""Files of py123d, read with pyarrow and msgspec only: memory-mapped tables, and dictionaries with arrays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class ArrowFile:
     """A file of py123d.
 
     Attributes:
-        table: Its columns, without the name of the modality before them.
-        metadata: What it tells of them.
-        own: What l5kit has told beside, where it has written the file; else empty.
+        table: Its columns, with the modality prefix removed from their names.
+        metadata: Its metadata.
+        own: Extra metadata in files written by l5kit; else empty.
     """
 
     table: pa.Table
@@ -32,10 +32,10 @@ class ArrowFile:
     own: Mapping[object, object]
 
     def column(self, name: str) -> pa.Array:
-        """Return a column in one piece.
+        """Return a column as a single array.
 
         Raises:
-            ValueError: There is none of this name.
+            ValueError: There is no such column.
         """
         if name not in self.table.column_names:
             raise ValueError(f"there is no column {name}; there are: {', '.join(self.table.column_names)[:300]}")
@@ -43,19 +43,19 @@ class ArrowFile:
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
     def numeric(self, name: str) -> NumericArray:
-        """Return a column of numbers without holes, (N,).
+        """Return a column of numbers without nulls, (N,).
 
         Raises:
-            TypeError: It holds something else.
-            ValueError: It has holes, or there is none.
+            TypeError: It has another type.
+            ValueError: It has nulls, or does not exist.
         """
         return numeric_values(self.column(name), name)
 
     def lists(self, name: str) -> tuple[Int64Array, pa.Array]:
-        """Return where the lists of a column start, the end of the last included, (N + 1,), and all their values.
+        """Return the offsets of the lists of a column, including the final end, (N + 1,), and their flattened values.
 
         Raises:
-            TypeError: It holds something else.
+            TypeError: It has another type.
             ValueError: A list is missing, or there is no such column.
         """
         column = self.column(name)
@@ -67,10 +67,10 @@ class ArrowFile:
         return offsets - offsets[0], column.flatten()
 
     def values_beside(self, other: str, name: str) -> pa.Array:
-        """Return the values of the lists of a column, which are as long as those of another one.
+        """Return the flattened values of a list column whose lists have the same lengths as those of another column.
 
         Raises:
-            TypeError: It holds something else.
+            TypeError: It has another type.
             ValueError: A list is missing or has another length, or there is no such column.
         """
         starts, values = self.lists(name)
@@ -80,14 +80,14 @@ class ArrowFile:
 
 
 def open_arrow(path: Path, prefix: str = "") -> ArrowFile:
-    """Open a file, which stays mapped into memory as long as its columns are used.
+    """Open a file, memory-mapped as long as its columns are used.
 
     Args:
         path: The file.
-        prefix: Name of the modality that stands before the names of columns.
+        prefix: Name of the modality that prefixes the names of columns.
 
     Raises:
-        ValueError: It is missing, damaged, or not one of py123d.
+        ValueError: It is missing, damaged, or not a py123d file.
     """
     missing = "there is no such file"
     table = read_arrow_table(
@@ -103,14 +103,14 @@ def open_arrow(path: Path, prefix: str = "") -> ArrowFile:
 
 
 def unpack(content: bytes, name: str = "") -> SourceFields:
-    """Return a dictionary of msgpack, with arrays where it holds what py123d writes for them.
+    """Decode a msgpack dictionary, with arrays in the encoding of py123d.
 
     Args:
         content: The bytes.
-        name: What it is, for errors.
+        name: Description of the content, for errors.
 
     Raises:
-        TypeError: It holds something else.
+        TypeError: It has another type.
         ValueError: It is damaged.
     """
     try:
@@ -121,7 +121,7 @@ def unpack(content: bytes, name: str = "") -> SourceFields:
     unpacked: dict[object, object] = {}
     for key, value in fields.values.items():
         unpacked[key] = value
-        # what is an array stands there as a dictionary of its type, shape and bytes
+        # arrays are encoded as dictionaries of type, shape and bytes
         if not isinstance(value, dict) or b"__ndarray__" not in value:
             continue
         kind, shape, raw = (value.get(part) for part in (b"dtype", b"shape", b"data"))
@@ -139,11 +139,11 @@ def unpack(content: bytes, name: str = "") -> SourceFields:
 
 
 def numeric_values(column: pa.Array, name: str) -> NumericArray:
-    """Return numbers without holes, (N,).
+    """Return numbers without nulls, (N,).
 
     Raises:
-        TypeError: They are something else.
-        ValueError: There are holes.
+        TypeError: They have another type.
+        ValueError: There are nulls.
     """
     require_kind(column, name, "numbers")
     values: NumericArray = column.to_numpy(zero_copy_only=False)
@@ -151,11 +151,11 @@ def numeric_values(column: pa.Array, name: str) -> NumericArray:
 
 
 def rows_of(column: pa.Array, name: str, size: int) -> Float64Array:
-    """Return lists of one size without holes, (N, size).
+    """Return fixed-size lists without nulls, (N, size).
 
     Raises:
-        TypeError: They are something else.
-        ValueError: There are holes.
+        TypeError: They have another type.
+        ValueError: There are nulls.
     """
     kind = column.type
     if not pa.types.is_fixed_size_list(kind) or kind.list_size != size:

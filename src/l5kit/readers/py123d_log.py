@@ -1,4 +1,4 @@
-"""Logs of py123d: the AV, boxes with classes and lights of lanes, each frame as a row of several files."""
+"""Logs of py123d: the AV, boxes with classes and lights of lanes, with the rows of each frame in several files."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from l5kit.readers.source_bounds import as_times_ns, require_few_states, require
 from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, SourceTracks, tracks_of_boxes
 
 UNKNOWN: Final = "unknown"
-"""The class of numbers and label classes that are not known."""
+"""Class of unknown numbers and label classes."""
 
 _CLASSES: Final = {
     "DefaultBoxDetectionLabel": (
@@ -68,14 +68,14 @@ _CLASSES: Final = {
     ),
     "WODMotionBoxDetectionLabel": "unset UNKNOWN, vehicle CAR, pedestrian PEDESTRIAN, cyclist CYCLIST, other UNKNOWN",
 }
-"""Name and label of each number, in the order of the numbers, by the name of the label class in version 0.7."""
+"""Name and label of each number, in numeric order, by the name of the label class in version 0.7."""
 
 
 def names_of_labels(label_class: str) -> tuple[str, ...]:
-    """Return the class of each number of a label class, as in :data:`LABEL_MAPPING`; nothing for one not known.
+    """Return the class of each number of a label class, as in :data:`LABEL_MAPPING`; empty for an unknown one.
 
     Args:
-        label_class: Its name, alone or with that of its module.
+        label_class: Its name, with or without that of its module.
     """
     short = label_class.rpartition(".")[2]
     members = _CLASSES[short].split(", ") if short in _CLASSES else []
@@ -90,27 +90,27 @@ LABEL_MAPPING: Final = {
     },
     UNKNOWN: "PERCEPTION_LABEL_UNKNOWN",
 }
-"""Label of each class of each label class, and of what is not known."""
+"""Label of each class of each label class, and of unknown ones."""
 
 SYNC: Final = "sync"
 EGO, BOXES, LIGHTS = "ego_state_se3", "box_detections_se3", "traffic_light_detections"
 
 _ALL_BOXED: Final = 0.9
-"""Where at least so many of the frames have boxes, all are kept; else those with boxes, as of annotated key frames."""
+"""All frames are kept if at least this share has boxes; else only those with boxes, the annotated key frames."""
 
 _STATES: Final = (LightState.GREEN, LightState.YELLOW, LightState.RED, LightState.UNKNOWN, LightState.UNKNOWN)
-"""What each number of a status shows: green, yellow, red, off, unknown."""
+"""Light state of each status number: green, yellow, red, off, unknown."""
 
 _POSITION, _ROTATION, _SIZE = slice(0, 3), slice(3, 7), slice(7, 10)
 
 
 @dataclass(frozen=True, eq=False)
 class Py123dLog:
-    """The files of one log, opened.
+    """The open files of one log.
 
     Attributes:
         folder: Folder of the log.
-        name: The same, relative to the source, for errors.
+        name: The folder relative to the source, for errors.
         sync: Time of each frame, and its row in each other file.
     """
 
@@ -129,10 +129,10 @@ class Py123dLog:
             return cls(folder, name, open_arrow(folder / f"{SYNC}.arrow", SYNC))
 
     def frames(self) -> Int64Array:
-        """Return the rows of ``sync.arrow`` that become frames: those with an AV, and boxes where these are rare.
+        """Return the rows of ``sync.arrow`` that become frames: those with an AV, and boxes if few frames have some.
 
         Raises:
-            SourceDataError: There is none.
+            SourceDataError: There are none.
         """
         with naming_source(f"{self.name}/{SYNC}.arrow"):
             kept = self._rows_of(EGO) >= 0
@@ -149,7 +149,7 @@ class Py123dLog:
             return as_times_ns("sync.timestamp_us", self.sync.numeric("timestamp_us")[frames], ns_per_unit=1e3)
 
     def ego(self, frames: Int64Array) -> SourceEgo:
-        """Return the AV in some frames; positions are on the ground below the middle of its box.
+        """Return the AV in some frames, with positions on the ground below the centre of its box.
 
         Raises:
             SourceDataError: The file is missing or damaged.
@@ -169,7 +169,7 @@ class Py123dLog:
             require_unit(poses[:, _ROTATION], "step")
             require_unit(middle[None, _ROTATION], "center_to_imu_se3")
 
-            # From the pose of the IMU to the middle of the box, and from there down by half its height to the ground.
+            # from the IMU to the centre of the box, and down by half its height to the ground
             rotations = rotations_of(poses[:, _ROTATION])
             below_m = middle[_POSITION] - np.array([0.0, 0.0, size_m[2] / 2.0])
             positions_m = poses[:, _POSITION] + rotations @ below_m
@@ -185,8 +185,8 @@ class Py123dLog:
         Args:
             frames: The frames.
             times_ns: Their times.
-            known: Whether a class is one of the source; others become unknown.
-            remarks: Where to tell what was made up.
+            known: Whether a class is in the label mapping of the source; others become unknown.
+            remarks: List to which remarks are added.
 
         Raises:
             SourceDataError: The file is damaged, or has a track twice in a frame.
@@ -198,7 +198,7 @@ class Py123dLog:
             return _tracks_of(opened, self._rows_of(BOXES)[frames], times_ns, known, remarks)
 
     def label_classes(self) -> set[str]:
-        """Return the classes that boxes may have.
+        """Return the possible classes of boxes.
 
         Raises:
             SourceDataError: The file is damaged.
@@ -206,12 +206,12 @@ class Py123dLog:
         if not self._has(BOXES):
             return set()
         with self._opened(BOXES) as opened:
-            if "labels" in opened.own:  # as l5kit writes them
+            if "labels" in opened.own:  # written by l5kit
                 return set(PERCEPTION_LABELS)
             return set(names_of_labels(opened.metadata.text("box_detection_label_class", "")))
 
     def lights(self, frames: Int64Array) -> SourceLights:
-        """Return the lights of lanes in some frames; each stands at the end of its lane.
+        """Return the lights of lanes in some frames, each at the end of its lane.
 
         Raises:
             SourceDataError: The file is damaged.
@@ -225,7 +225,7 @@ class Py123dLog:
             lists = _Lists.of(starts, rows)
             lane_ids, light_rows = np.unique(numeric_values(lanes, "lane_id")[lists.indices], return_inverse=True)
 
-            # Numbers behind the last status are unknown.
+            # numbers beyond the last status are unknown
             shown: NumericArray = np.array([*_STATES, LightState.UNKNOWN], np.uint8)
             status = np.clip(numeric_values(statuses, "status")[lists.indices].astype(np.int64), 0, len(_STATES))
             states = np.full((len(lane_ids), len(rows)), LightState.ABSENT, np.uint8)
@@ -237,12 +237,12 @@ class Py123dLog:
 
     @contextmanager
     def _opened(self, modality: str) -> Iterator[ArrowFile]:
-        """Yield the file of a modality, which errors in the block name."""
+        """Yield the file of a modality, which is named in errors of the block."""
         with naming_source(f"{self.name}/{modality}.arrow"):
             yield open_arrow(self.folder / f"{modality}.arrow", modality)
 
     def _rows_of(self, modality: str) -> Int64Array:
-        """Return the row of each frame in the file of a modality, -1 where it has none, (N,)."""
+        """Return the row of each frame in the file of a modality, -1 if it has none, (N,)."""
         if modality not in self.sync.table.column_names:
             return np.full(self.sync.table.num_rows, -1)
         column = self.sync.column(modality)
@@ -254,14 +254,14 @@ class Py123dLog:
 
 @dataclass(frozen=True, eq=False)
 class _Lists:
-    """Lists of some frames: the step of each value, and its place among all values of the file, (M,)."""
+    """Lists of some frames: the step of each value, and its index in the flattened values of the file, (M,)."""
 
     steps: Int64Array
     indices: Int64Array
 
     @classmethod
     def of(cls, starts: Int64Array, rows: Int64Array) -> "_Lists":
-        """Return those of rows of a file, -1 where a frame has none."""
+        """Return the lists of rows of a file, -1 for frames without a row."""
         if rows.max(initial=-1) >= len(starts) - 1:
             raise ValueError(f"it has {len(starts) - 1} rows, but {SYNC}.arrow names row {rows.max()}")
         counts = np.where(rows >= 0, np.diff(starts)[rows], 0) if len(starts) > 1 else np.zeros(len(rows), np.int64)
@@ -278,7 +278,7 @@ def _tracks_of(
     lists = _Lists.of(starts, rows)
     values = rows_of(boxes, "bounding_box_se3", 10)[lists.indices]
 
-    # the number of the track of each box, and the ids of tracks in the order in which they come
+    # the track of each box, with ids in order of first appearance
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
         raise TypeError(f"column track_token must hold text in all rows, got {column.type}")
     encoded = column.take(pa.array(lists.indices)).dictionary_encode()
@@ -290,14 +290,14 @@ def _tracks_of(
     require_unit(values[:, _ROTATION], "box")
 
     labels = numeric_values(label_column, "label").astype(np.int64)
-    # The class of a track is that of its first box.
+    # the class of a track is that of its first box
     firsts = np.unique(tracks, return_index=True)[1]
     classes = _classes_of(opened, labels, lists.indices[firsts], remarks)
 
     velocities = opened.values_beside("bounding_box_se3", "velocity_3d")
     velocities_mps = None
     if velocities.null_count:
-        remarks.append("Velocities are differences of places, as the log does not tell all.")
+        remarks.append("Velocities are differences of positions, as some are missing in the log.")
     else:
         velocities_mps = rows_of(velocities, "velocity_3d", 3)[lists.indices, :2]
     return tracks_of_boxes(
@@ -318,10 +318,10 @@ def _classes_of(opened: ArrowFile, labels: Int64Array, boxes: Int64Array, remark
     Args:
         opened: The file.
         labels: Label of each box of the file, (M,).
-        boxes: Which boxes.
-        remarks: Where to tell that labels are not known.
+        boxes: Indices of the boxes.
+        remarks: List to which a remark on unknown labels is added.
     """
-    # Logs that l5kit has exported tell its own labels, of which other datasets have fewer.
+    # logs exported by l5kit also have its own labels, which are finer than those of other datasets
     own = opened.own.get("labels")
     if isinstance(own, bytes) and len(own) == len(labels):
         own_labels = np.frombuffer(own, np.uint8)[boxes].tolist()

@@ -1,4 +1,4 @@
-"""The contract of readers: what one tells of a dataset in another format, and how it gives the scenes one by one."""
+"""Protocol of the readers of other formats: facts of a dataset, a list of its scenes, and reading one scene."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, L5KitError
 from l5kit.readers.source_scene import SourceScene
 
 _LONGEST_REASON: Final = 2000
-"""Characters of an error of Python in ours; values of a source may be long."""
+"""Maximum characters of a Python error that are quoted in a message; values of a source may be long."""
 
 _LICENCES: Final = {
     "nuplan": "nuPlan: CC BY-NC-SA 4.0 with the terms of use of nuPlan",
@@ -23,23 +23,23 @@ _LICENCES: Final = {
     "pandaset": "PandaSet: CC BY 4.0 with the terms of PandaSet",
     "l5kit": "that of the dataset which l5kit has exported; see its facts",
     **dict.fromkeys(("lyft", "l5"), "Lyft Level 5: CC BY-NC-SA 4.0"),
-    **dict.fromkeys(("pg", "metadrive"), "made scenes of MetaDrive: Apache 2.0"),
+    **dict.fromkeys(("pg", "metadrive"), "synthetic scenes of MetaDrive: Apache 2.0"),
 }
-"""Licence of the data of a dataset that somebody has converted, by the beginning of its name."""
+"""Licence of the original data of a converted dataset, by the prefix of its name."""
 
 
 class SourceDataError(L5KitError, ValueError):
     """A file of another dataset is damaged, of an unknown version, or has impossible values.
 
     Args:
-        file: Which file, relative to the folder of the source, or whole.
-        record: Which record, table, row or element of it; empty for the whole file.
-        problem: What is wrong, and what is to be done if something is.
+        file: The file, relative to the folder of the source, or absolute.
+        record: The record, table, row or element in the file; empty for the whole file.
+        problem: What is wrong and, if possible, how to fix it.
 
     Attributes:
-        file: Which file, relative to the folder of the source, or whole.
-        record: Which record, table, row or element of it.
-        problem: What is wrong, and what is to be done if something is.
+        file: The file, relative to the folder of the source, or absolute.
+        record: The record, table, row or element in the file.
+        problem: What is wrong and, if possible, how to fix it.
     """
 
     def __init__(self, file: str, record: str, problem: str) -> None:
@@ -55,17 +55,17 @@ class SourceDataError(L5KitError, ValueError):
 
 @contextmanager
 def naming_source(file: str, record: str = "") -> Iterator[None]:
-    """Turn what goes wrong in a block into a :class:`SourceDataError` that names file and record.
+    """Turn errors of a block into a :class:`SourceDataError` that names file and record.
 
-    A disk that is full, a folder that may not be read and the like stay the errors that they are, as they are no
-    fault of the file; and so does what already names its file.
+    Errors that are no fault of the file, such as a full disk or missing permissions, pass unchanged, and so do errors
+    that already name their file.
 
     Args:
-        file: Which file, relative to the folder of the source.
-        record: Which record of it.
+        file: The file, relative to the folder of the source.
+        record: The record in the file.
 
     Raises:
-        SourceDataError: Something was wrong with a value, type, key or index; the cause is chained.
+        SourceDataError: A value, type, key or index was invalid; the cause is chained.
     """
     try:
         yield
@@ -73,23 +73,23 @@ def naming_source(file: str, record: str = "") -> Iterator[None]:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError) as error:
         text = " ".join(str(error)[:_LONGEST_REASON].split())
-        has_text = text and isinstance(error, ValueError)  # other than the text of a KeyError
+        has_text = text and isinstance(error, ValueError)  # the text of a KeyError is only the key
         problem = text if has_text or isinstance(error, L5KitError) else f"{type(error).__name__}: {text}"
         raise SourceDataError(file, record, problem) from error
 
 
 @dataclass(frozen=True, order=True)
 class SceneRef:
-    """Where a scene of a source is, found without reading it.
+    """Location of a scene in a source, known without reading it.
 
     Attributes:
-        split: Part of the source that it is of, such as ``train`` or ``val``: it goes to ``scenes/SPLIT.zarr``.
-        name: What it is called, unique in its split; scenes are in the order of their names.
+        split: Part of the source, such as ``train`` or ``val``; the scene goes to ``scenes/SPLIT.zarr``.
+        name: Name, unique in its split; scenes are ordered by name.
         file: Its file, relative to the folder of the source.
-        record: Which record of the file, in words, for errors; empty for the whole file.
-        key: Numbers by which the reader finds it, such as a byte offset; they mean something to the reader alone.
-        others: Further files that it is made of, relative to the folder of the source; where one of them or ``file``
-            changes, the scene is read again.
+        record: The record in the file, in words, for errors; empty for the whole file.
+        key: Numbers by which the reader finds the scene, such as a byte offset; private to the reader.
+        others: Further files of the scene, relative to the folder of the source; a change of one of them or of ``file``
+            makes the scene be read again.
     """
 
     split: str
@@ -102,19 +102,19 @@ class SceneRef:
 
 @dataclass(frozen=True)
 class SourceInfo:
-    """What holds for all scenes of a source.
+    """Facts that hold for all scenes of a source.
 
     Attributes:
-        dataset: Its name.
-        version: Its version, as far as it is known.
-        licence: The licence of the data, in one sentence, and whom to name.
-        step_time_s: Usual time between two steps.
+        dataset: Name of the dataset.
+        version: Version of the dataset, as far as known.
+        licence: The licence of the data with its attribution, in one sentence.
+        step_time_s: Nominal time between two steps in seconds.
         label_mapping: The one of ``PERCEPTION_LABELS`` for each class of the source, read-only.
-        missing: What it does not have that logs of l5kit have, one sentence each.
-        made_up: What the reader adds that the files do not have, one sentence each.
+        missing: Contents of l5kit logs that the source lacks, one sentence each.
+        made_up: Contents that the reader adds to the data of the files, one sentence each.
 
     Raises:
-        InvalidArgumentError: A label is none, or the time is not above 0.
+        InvalidArgumentError: A label is unknown, or the time is not above 0.
     """
 
     dataset: str
@@ -136,14 +136,14 @@ class SourceInfo:
         object.__setattr__(self, "label_mapping", MappingProxyType(dict(self.label_mapping)))
 
     def __reduce__(self) -> tuple[type["SourceInfo"], tuple[object, ...]]:
-        """Return class and fields, as what cannot be changed cannot be pickled either."""
+        """Return class and fields, because a mapping proxy cannot be pickled."""
         mapping = dict(self.label_mapping)
         texts = self.dataset, self.version, self.licence
         return type(self), (*texts, self.step_time_s, mapping, self.missing, self.made_up)
 
 
 def licence_of(dataset: str) -> str:
-    """Return the licence of a dataset that somebody has converted, which changes none, by the beginning of its name."""
+    """Return the licence of a dataset by the prefix of its name; converted data keep the licence of the original."""
     known = next((licence for start, licence in _LICENCES.items() if dataset.startswith(start)), None)
     return known if known is not None else f"{dataset}: that of the dataset, which l5kit does not know"
 
@@ -152,11 +152,11 @@ def require_source_folder(source: Path, *, called: str) -> None:
     """Refuse a source that is no folder.
 
     Args:
-        source: Where the files should lie.
-        called: What should lie there, for the message.
+        source: Path of the source.
+        called: Expected content, for the message.
 
     Raises:
-        DatasetNotFoundError: It is a file, or nothing.
+        DatasetNotFoundError: The path is a file or does not exist.
     """
     if not source.is_dir():
         got = "this is a file; give the folder around it" if source.exists() else "there is no such folder"
@@ -164,10 +164,10 @@ def require_source_folder(source: Path, *, called: str) -> None:
 
 
 class Reader(Protocol):
-    """Reads a dataset in another format; made with the folder of it.
+    """Protocol of a reader of a dataset in another format; constructed with the folder of the dataset.
 
-    It can be pickled, and reading changes nothing but caches, so that several threads or processes read at once.
-    Reading a scene twice gives the same.
+    Readers can be pickled, and reading changes nothing but caches, so that several threads or processes can read at
+    once. Reading a scene twice gives the same result.
     """
 
     @property
@@ -176,19 +176,19 @@ class Reader(Protocol):
 
     @property
     def info(self) -> SourceInfo:
-        """What holds for all scenes.
+        """Facts that hold for all scenes.
 
         Raises:
             SourceDataError: The version of the source is unknown.
         """
 
     def list_scenes(self) -> list[SceneRef]:
-        """Return where the scenes are, in their order, without reading them.
+        """Return the locations of the scenes, in order, without reading them.
 
-        A damaged file among others is listed too, and :meth:`read` raises.
+        Damaged files are listed as well; :meth:`read` raises for them.
 
         Raises:
-            DatasetNotFoundError: The folder is not there, or holds nothing in this format.
+            DatasetNotFoundError: The folder does not exist, or holds nothing in this format.
             SourceDataError: A file about all scenes is damaged.
         """
 

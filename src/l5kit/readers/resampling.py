@@ -1,4 +1,4 @@
-"""Logs at another rate: what lies between two frames is interpolated, and gaps stay gaps."""
+"""Resampling of logs to another frame rate: states are interpolated between frames, gaps remain gaps."""
 
 import os
 import shutil
@@ -26,22 +26,22 @@ from l5kit.geometry.transform import yaws_of_rotations
 
 _SCENES_FOLDER = "scenes"
 _COPIED = ("meta.json", "import.json", "semantic_map", MAPS_FOLDER, "aerial_map", "sources")
-"""What lies beside the scenes and holds at any rate."""
+"""Files and folders next to the scenes that do not depend on the rate."""
 
 _NEAR = 1e-3
-"""Part of a step by which a frame may miss a time that it is taken for."""
+"""Fraction of a step by which a frame may miss a new time and still be used for it."""
 
 _LONGEST_BRACKET = 1.9
-"""Usual steps between two frames up to which road users are interpolated; over more of them, nobody knows."""
+"""Maximum gap in median steps over which road users are interpolated; beyond it they are unknown."""
 
 
 def resample_scene(scene: SceneArrays, step_time_s: float) -> SceneArrays:
     """Return a scene at the times ``start + k * step_time_s`` up to its last frame.
 
     Positions, sizes and velocities are interpolated linearly, headings the shorter way round, the rotation of the AV
-    along the shortest turn. A track is there at a time between two frames if it is in both of them. Where frames are
-    missing, so that two are further apart than 1.9 usual steps, only the AV is there in between. Classes and lights are
-    those of the frame before.
+    along the shortest turn. A track exists between two frames if it is in both of them. If frames are missing, so that
+    two are further apart than 1.9 median steps, only the AV exists in between. Classes and lights are those of the
+    frame before.
 
     Args:
         scene: A scene.
@@ -54,7 +54,7 @@ def resample_scene(scene: SceneArrays, step_time_s: float) -> SceneArrays:
         raise InvalidArgumentError(f"step_time_s must be above 0, got {step_time_s}")
     pairs = _FramePairs.of(scene.timestamps_ns, round(step_time_s * 1e9))
 
-    # The rotation of the AV along the shortest turn; the last time may lie a little behind the last frame.
+    # The rotation of the AV takes the shortest turn; the last time may be slightly after the last frame.
     start_ns = scene.timestamps_ns[0]
     if len(scene.timestamps_ns) == 1:
         rotations = np.repeat(scene.ego_rotations, len(pairs.times_ns), axis=0)
@@ -63,7 +63,7 @@ def resample_scene(scene: SceneArrays, step_time_s: float) -> SceneArrays:
         turns = Slerp(known_s, Rotation.from_matrix(scene.ego_rotations))
         rotations = turns(np.clip((pairs.times_ns - start_ns) / 1e9, 0.0, known_s[-1])).as_matrix()
 
-    # Lights show what they did in the frame before.
+    # lights keep the state of the frame before
     faces, firsts = scene.tl_faces, scene.tl_faces.starts.astype(np.int64)
     counts = np.diff(firsts)[pairs.before]
     taken, starts = expand_ranges(firsts[pairs.before], counts), np.cumsum([0, *counts], dtype=np.int32)
@@ -88,18 +88,18 @@ def resample_dataset(
     """Write a dataset at another rate, which appears when it is complete; see :func:`resample_scene`.
 
     Args:
-        path: A dataset folder, whose map, aerial picture, ``meta.json`` and sources are copied; or one log.
-        out: The folder to write, or the log; it must not exist.
+        path: A dataset folder, whose map, aerial image, ``meta.json`` and sources are copied; or a single log.
+        out: The folder or log to write; it must not exist.
         step_time_s: Time between two frames, seconds.
-        workers: Threads that work at the same time, or an executor.
-        progress: Called with the number of scenes of a log that are done and of all.
+        workers: Number of worker threads, or an executor.
+        progress: Called with the number of scenes of a log that are done, and their total.
 
     Returns:
         Frames before and after of each log, by its name.
 
     Raises:
         DatasetNotFoundError: There is no dataset.
-        FileExistsError: There is something at ``out``.
+        FileExistsError: ``out`` exists.
         InvalidArgumentError: The step is not above 0, or a scene cannot be resampled.
         CorruptedDataError: A file of a log is damaged.
     """
@@ -130,14 +130,14 @@ def resample_dataset(
 
 @dataclass(frozen=True, eq=False)
 class _FramePairs:
-    """Where the K new times lie among the old frames.
+    """Positions of the K new times among the old frames.
 
     Attributes:
         times_ns: The new times, (K,).
-        before: Frame at or before each, (K,).
-        after: Frame after it, the same one where the time is that of a frame, (K,).
-        parts: How much of the way from the one to the other has passed, 0 to 1, (K,).
-        is_known: Whether road users are known there, (K,).
+        before: Frame at or before each time, (K,).
+        after: Frame after it, or the same one if the time is that of a frame, (K,).
+        parts: Fraction of the interval between both that has passed, 0 to 1, (K,).
+        is_known: Whether road users are known at the time, (K,).
     """
 
     times_ns: Int64Array
@@ -155,7 +155,7 @@ class _FramePairs:
                 f"times of the scene must ascend, but those of frames {frame - 1} and {frame} do not"
             )
 
-        # A frame that misses a new time by a little is taken for it, with nothing in between.
+        # A frame close to a new time is used for it, without interpolation.
         near_ns = round(_NEAR * step_ns)
         times_ns = np.arange(frame_times_ns[0], frame_times_ns[-1] + near_ns + 1, step_ns, dtype=np.int64)
         before = np.clip(np.searchsorted(frame_times_ns, times_ns + near_ns, side="right") - 1, 0, None)
@@ -174,7 +174,7 @@ class _FramePairs:
 
 
 def _between(values: FloatArray, before: Int64Array, after: Int64Array, parts: Float64Array) -> Float64Array:
-    """Return values of rows part of the way between two of them."""
+    """Interpolate linearly between pairs of rows."""
     shares = parts.reshape(-1, *[1] * (values.ndim - 1))
     mixed: Float64Array = values[before] + shares * (values[after].astype(np.float64) - values[before])
     return mixed
@@ -185,8 +185,7 @@ def _agents_at(agents: AgentRows, pairs: _FramePairs) -> AgentRows:
     starts = np.zeros(len(pairs.times_ns) + 1, np.int64)
     before_rows, after_rows, parts = [], [], []
     for number in range(len(pairs.times_ns)):
-        # Rows in both frames of the tracks that are in both, in the order of the frame before; in a gap nobody is
-        # known.
+        # Rows of the tracks that are in both frames, in the order of the frame before; no road user is known in a gap.
         before_frame, after_frame = int(pairs.before[number]), int(pairs.after[number])
         first = second = np.arange(agents.starts[before_frame], agents.starts[before_frame + 1])
         if before_frame != after_frame:
@@ -204,7 +203,7 @@ def _agents_at(agents: AgentRows, pairs: _FramePairs) -> AgentRows:
         starts[number + 1] = starts[number] + len(first)
     before, after, share = np.concatenate(before_rows), np.concatenate(after_rows), np.concatenate(parts)
 
-    # Headings turn the shorter way round; those of frames themselves stay as they are, to the bit.
+    # Headings turn the shorter way round; those at frames themselves stay bit-identical.
     yaws_rad = agents.yaws_rad.astype(np.float64)
     turns_rad = angular_distance(yaws_rad[after], yaws_rad[before])
     mixed_rad = yaws_rad[before] + share * turns_rad
@@ -222,7 +221,7 @@ def _agents_at(agents: AgentRows, pairs: _FramePairs) -> AgentRows:
 
 @dataclass(frozen=True)
 class _ResampleScenes:
-    """The job: scenes of a log at another rate."""
+    """Job that resamples scenes of a log."""
 
     dataset: ChunkedDataset
     step_time_s: float

@@ -1,4 +1,4 @@
-"""All tracks of a scenario as arrays, the AV among them, of which the AV and the others of a scene are taken."""
+"""All tracks of a scenario as arrays, including the AV, from which the AV and the road users of a scene are taken."""
 
 from dataclasses import dataclass
 
@@ -12,19 +12,19 @@ from l5kit.readers.source_scene import SourceEgo, SourceTracks
 
 @dataclass(frozen=True)
 class ScenarioTracks:
-    """K tracks of a scenario through its T steps.
+    """K tracks of a scenario over its T steps.
 
     Attributes:
-        ids: What the source calls each, of length K.
-        classes: Class of each in the words of the source, of length K.
-        is_valid: Whether it is seen, bool, (K, T).
-        positions_m: Middle of its box, x, y and z, (K, T, 3).
+        ids: Ids in the source, of length K.
+        classes: Class names of the source, of length K.
+        is_valid: Whether a track is observed, bool, (K, T).
+        positions_m: Centre of the box, x, y and z, (K, T, 3).
         yaws_rad: Heading, (K, T).
-        velocities_mps: x and y, NaN where they are not told, (K, T, 2).
+        velocities_mps: x and y, NaN if missing, (K, T, 2).
         sizes_m: Length, width and height, (K, T, 3).
         ego_row: Row of the AV.
-        is_target: Whether its future is to be predicted, bool, (K,); None where nothing is told.
-        remarks: What was made up or mended.
+        is_target: Whether the source asks to predict the track, bool, (K,); None if unknown.
+        remarks: What was inferred or repaired.
     """
 
     ids: tuple[str, ...]
@@ -44,20 +44,20 @@ class ScenarioTracks:
         require_shapes(self, sizes_m=(*shape, 3))
 
     def missing_steps(self, steps: slice) -> list[int]:
-        """Return in which of some steps the AV is not seen, counted in the scenario."""
+        """Return the steps without the AV among some steps, counted in the scenario."""
         missing: list[int] = (np.flatnonzero(~self.is_valid[self.ego_row, steps]) + steps.start).tolist()
         return missing
 
     def to_ego(
         self, steps: slice, times_ns: Int64Array, size_m: Float64Array, *, ground_m: Float64Array | float = 0.0
     ) -> SourceEgo:
-        """Return the AV in some steps; where it is not seen, its pose lies between those around.
+        """Return the AV in some steps, with missing poses interpolated.
 
         Args:
-            steps: From the first to the last one in which it is seen.
+            steps: From the first to the last step in which it is observed.
             times_ns: Time of each of these steps.
             size_m: Its length, width and height, (3,).
-            ground_m: How far the ground is below what positions tell, for all or for each step.
+            ground_m: Distance of the ground below the positions, for all or for each step.
         """
         poses = np.column_stack([self.positions_m[self.ego_row, steps], self.yaws_rad[self.ego_row, steps]])
         poses[:, 2] -= ground_m
@@ -65,7 +65,7 @@ class ScenarioTracks:
         return SourceEgo(whole[:, :3], whole[:, 3], size_m)
 
     def to_source(self, steps: slice, times_ns: Int64Array) -> SourceTracks:
-        """Return the others in some steps, those that are seen in one of them; velocities that are missing are made."""
+        """Return the road users observed in some steps, without the AV; derive missing velocities from positions."""
         others = np.flatnonzero(self.is_valid[:, steps].any(axis=1))
         others = others[others != self.ego_row]
         is_valid, positions_m = self.is_valid[others, steps], self.positions_m[others, steps, :2]

@@ -1,4 +1,4 @@
-"""Reader of ScenarioNet: scenarios of MetaDrive, made of Waymo, nuScenes, nuPlan, Argoverse 2 and others."""
+"""Reader of ScenarioNet: MetaDrive scenarios, converted from Waymo, nuScenes, nuPlan, Argoverse 2 and others."""
 
 import os
 import re
@@ -28,21 +28,21 @@ _SUMMARY, _MAPPING = "dataset_summary.pkl", "dataset_mapping.pkl"
 _MOST_BYTES: Final = 1 << 30
 _SPLIT: Final = re.compile(r"(?:^|[^a-z])(train|val|test)(?:ing|idation)?(?![a-z])")
 _START_NS: Final = 1_000_000_000
-"""When times start that count from the beginning of a scenario, as logs know no time 0."""
+"""Start of times that are relative to the beginning of a scenario, as 0 is not a valid time of a log."""
 
 _SINCE_1970_S: Final = 1e8
-"""Times from here on count from 1970."""
+"""Smallest time that counts as time since 1970."""
 
 _USUAL_STEP_S: Final = 0.1
 
 
 @dataclass(frozen=True)
 class _Listing:
-    """What the folder tells of its scenarios.
+    """Scenarios of a folder.
 
     Attributes:
-        files: File of each, relative to the folder, by its name, in their order.
-        metadata: What ``dataset_summary.pkl`` tells of each; none where there is no such file.
+        files: File of each scenario, relative to the folder, by its name, in order.
+        metadata: Metadata of each scenario from ``dataset_summary.pkl``; empty without this file.
     """
 
     files: Mapping[str, str]
@@ -50,11 +50,11 @@ class _Listing:
 
 
 class ScenarionetReader:
-    """Reads a folder of scenarios of ScenarioNet; a :class:`~l5kit.readers.reader.Reader`.
+    """Reader of a folder of ScenarioNet scenarios; a :class:`~l5kit.readers.reader.Reader`.
 
     Args:
-        source: The folder, with ``dataset_summary.pkl`` or with files ``sd_*.pkl`` in it or in folders within.
-        joins: Whether windows that were cut out of one log, one after the other, become one scene.
+        source: The folder, with ``dataset_summary.pkl`` or with files ``sd_*.pkl`` in it or in subfolders.
+        joins: Whether consecutive windows cut out of one log become one scene.
 
     Attributes:
         source: The folder.
@@ -65,15 +65,15 @@ class ScenarionetReader:
         self._joins = joins
 
     def __getstate__(self) -> PickledState:
-        """Return all but what was listed, which is large; what holds for all scenes goes along."""
+        """Return the state without the large listing; cached facts are included."""
         return {name: value for name, value in vars(self).items() if name != "_listing"}
 
     @cached_property
     def info(self) -> SourceInfo:
-        """What holds for all scenes.
+        """Facts that hold for all scenes.
 
         Raises:
-            DatasetNotFoundError: The folder is not there, or holds no scenarios.
+            DatasetNotFoundError: The folder does not exist, or holds no scenarios.
             SourceDataError: ``dataset_summary.pkl`` is damaged.
         """
         names = sorted({_dataset_of(name, self._listing.metadata.get(name)) for name in self._listing.files})
@@ -106,10 +106,10 @@ class ScenarionetReader:
         )
 
     def list_scenes(self) -> list[SceneRef]:
-        """Return where the scenarios are, in the order of their names, without reading them.
+        """Return the locations of the scenarios, ordered by name, without reading them.
 
         Raises:
-            DatasetNotFoundError: The folder is not there, or holds no scenarios.
+            DatasetNotFoundError: The folder does not exist, or holds no scenarios.
             SourceDataError: ``dataset_summary.pkl`` or ``dataset_mapping.pkl`` is damaged.
         """
         self.info  # noqa: B018 - workers need it, and must not read the summary again
@@ -119,8 +119,7 @@ class ScenarionetReader:
             groups = windows_of_logs({name: self._listing.metadata.get(name) for name in files})
         refs = []
         for names in groups:
-            # The part of the dataset is told by the folders of a file, the nearest first, or else by that of the
-            # source.
+            # the split is named by the folders of a file, nearest first, or else by the source folder
             file, *others = (files[name] for name in names)
             folders = (*reversed(PurePosixPath(file).parts[:-1]), self.source.absolute().name)
             split = next((known[1] for name in folders if (known := _SPLIT.search(name.lower()))), "sample")
@@ -132,7 +131,7 @@ class ScenarionetReader:
         """Return a scenario with its map, or the windows of a log as one scene.
 
         Raises:
-            SourceDataError: A file is damaged, missing, or tells what cannot be; the message names it.
+            SourceDataError: A file is damaged, missing, or holds impossible values; the message names it.
         """
         windows = []
         for file in (ref.file, *ref.others):
@@ -172,7 +171,7 @@ class ScenarionetReader:
         return _Listing(dict(sorted(files.items())), summaries)
 
     def _read_names(self, file: str) -> dict[str, object]:
-        """Return what a file of the folder tells of each scenario by its name; nothing where there is none."""
+        """Return the content of a file of the folder by scenario name; empty without such a file."""
         if not (self.source / file).exists():
             return {}
         with naming_source(file):
@@ -180,17 +179,17 @@ class ScenarionetReader:
             return {str(name): value for name, value in SourceFields.of(content).values.items()}
 
     def _step_time_s(self) -> float:
-        """Return the step time that most scenarios have, as far as the summary tells; else that of the first one."""
+        """Return the most frequent step time in the summary, or else that of the first scenario."""
         counts: Counter[float] = Counter()
         for each in self._listing.metadata.values():
             counts[_step_of(each)] += 1
-        del counts[0.0]  # of those that tell none
+        del counts[0.0]  # scenarios without times
         if not counts:
             for file in list(self._listing.files.values())[:10]:
                 try:
                     scenario = SourceFields.of(_load(self.source / file))
                     counts[_step_of(scenario.fields("metadata"))] += 1
-                except (OSError, ValueError, TypeError):  # of which reading tells
+                except (OSError, ValueError, TypeError):  # reported by read
                     continue
                 del counts[0.0]
                 if counts:
@@ -213,8 +212,8 @@ class ScenarionetReader:
                 f"Steps {steps.start} to {steps.stop - 1} of {len(times_ns)} are kept, those in which the AV is."
             )
 
-        # Where a scenario tells both the name of its map and what was taken off its places, these are put back, and
-        # scenarios of one map lie in one frame. Else each has a frame of its own.
+        # If a scenario has both the name of its map and the origin that was subtracted from its positions, the origin
+        # is added back, so that scenarios of one map share a frame. Else each has its own frame.
         map_name, shift_m, own_map = name, np.zeros(3), metadata.values.get("map")
         if metadata.has("old_origin_in_current_coordinate") and isinstance(own_map, str) and is_text(own_map):
             origin_m = metadata.floats("old_origin_in_current_coordinate", None)
@@ -245,7 +244,7 @@ def _load(path: Path) -> object:
     """Return the plain value of a pickle.
 
     Raises:
-        ValueError: It is missing, too large, or holds anything but plain values.
+        ValueError: It is missing, too large, or holds values that are not plain.
     """
     try:
         require_regular_file(path, called="scenario")
@@ -260,7 +259,7 @@ def _load(path: Path) -> object:
 
 
 def _parts_of_name(name: str) -> tuple[str, str]:
-    """Return dataset and version of ``sd_DATASET_VERSION_ID.pkl``; empty where a file is called otherwise."""
+    """Return dataset and version of ``sd_DATASET_VERSION_ID.pkl``; empty for other file names."""
     parts = name.removesuffix(".pkl").split("_")
     return (parts[1], parts[2]) if len(parts) > 3 and parts[0] == "sd" else ("", "")
 
@@ -271,7 +270,7 @@ def _dataset_of(name: str, metadata: SourceFields | None) -> str:
 
 
 def _step_of(metadata: SourceFields) -> float:
-    """Return the usual time between two steps, whole milliseconds; 0 where it is not told."""
+    """Return the median time between two steps, rounded to milliseconds; 0 if unknown."""
     times_s = reported_times_s(metadata)
     step_s = 0.0 if times_s is None else round(float(np.median(np.diff(times_s))), 3)
     return step_s if 0 < step_s < np.inf else 0.0
@@ -281,7 +280,7 @@ def _times_of(metadata: SourceFields, scenario: SourceFields, remarks: list[str]
     """Return the times of the steps.
 
     Raises:
-        ValueError: There are none, or as many as the length of the scenario does not tell.
+        ValueError: There are none, or their number differs from the length of the scenario.
     """
     length = scenario.number("length")
     if metadata.has("ts"):

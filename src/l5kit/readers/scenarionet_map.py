@@ -1,4 +1,4 @@
-"""Map and lights of a ScenarioNet scenario: lanes, areas and signs in metres, and what lights show."""
+"""Map and lights of a ScenarioNet scenario: lanes, areas and signs in metres, and states of lights."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeGuard
@@ -33,7 +33,7 @@ _AREA_KINDS: Final = {
     "BOUNDARY_SIDEWALK": "walkway",
     _JUNCTION_LANE: "drivable_area",
 }
-"""What features with a polygon and without a centre line are."""
+"""Kinds of features with a polygon and without a centre line."""
 
 _LINE_TYPES: Final = ("ROAD_LINE", "ROAD_EDGE", "BOUNDARY_LINE", "BOUNDARY_MEDIAN")
 _MOST_NAMED: Final = 20
@@ -46,7 +46,7 @@ _STATES: Final = {
     "CAUTION": LightState.YELLOW,
     "YELLOW": LightState.YELLOW,
 }
-"""What the last word of a state shows, such as that of ``LANE_STATE_ARROW_STOP`` or ``TRAFFIC_LIGHT_RED``."""
+"""Light state by the last word of a state, such as that of ``LANE_STATE_ARROW_STOP`` or ``TRAFFIC_LIGHT_RED``."""
 
 
 def read_map(features: SourceFields, name: str, shift_m: Float64Array, remarks: list[str]) -> SourceMap:
@@ -54,12 +54,12 @@ def read_map(features: SourceFields, name: str, shift_m: Float64Array, remarks: 
 
     Args:
         features: ``map_features`` of a scenario.
-        name: What the map is to be called.
-        shift_m: What is added to all places, x, y and z, (3,).
-        remarks: Where to tell what was left out.
+        name: Name for the map.
+        shift_m: Offset added to all positions, x, y and z, (3,).
+        remarks: List to which remarks on dropped features are added.
 
     Raises:
-        TypeError: A value is of another kind.
+        TypeError: A value has another type.
         ValueError: A value is missing, or has another shape.
     """
     lanes: dict[str, tuple[SourceFields, Float64Array]] = {}
@@ -88,7 +88,7 @@ def read_map(features: SourceFields, name: str, shift_m: Float64Array, remarks: 
                 signs.append(SourceSign(feature_id, with_heights(position_m[None])[0] + shift_m, feature.names("lane")))
                 continue
         elif kind not in _AREA_KINDS and kind != "STOP_SIGN" and not kind.startswith("LANE"):
-            continue  # what logs have no room for, such as guard rails
+            continue  # not representable in logs, such as guard rails
         left_out.append(feature_id)
     if left_out:
         more = f" and {len(left_out) - _MOST_NAMED} more" if len(left_out) > _MOST_NAMED else ""
@@ -99,19 +99,19 @@ def read_map(features: SourceFields, name: str, shift_m: Float64Array, remarks: 
 def read_lights(
     states: SourceFields, lanes: Mapping[str, SourceLane], num_steps: int, shift_m: Float64Array
 ) -> SourceLights:
-    """Return the lights of the lanes of a map, in the order of their ids.
+    """Return the lights of the lanes of a map, ordered by lane id.
 
-    A light without a stop point stands where its lane begins: signals of these sets hold who enters their lane.
+    A light without a stop point is placed where its lane begins, as signals of these sets control entry to a lane.
 
     Args:
         states: ``dynamic_map_states`` of a scenario.
         lanes: The lanes of its map by their ids.
-        num_steps: How many times there are.
-        shift_m: What is added to all places, (3,).
+        num_steps: Number of steps.
+        shift_m: Offset added to all positions, (3,).
 
     Raises:
-        TypeError: A value is of another kind.
-        ValueError: There is another number of states than of times.
+        TypeError: A value has another type.
+        ValueError: The number of states differs from the number of steps.
     """
     shown: dict[str, tuple[list[int], Float64Array]] = {}
     for key, light in states.items():
@@ -145,7 +145,7 @@ def read_lights(
 
 
 def _points_of(feature: SourceFields, key: str, shift_m: Float64Array) -> Float64Array:
-    """Return the points of a line or polygon in the frame of the map, (n, 3); none where there are none."""
+    """Return the points of a line or polygon in the frame of the map, (n, 3), possibly empty."""
     points_m = as_floats(feature.at(key), f"{feature.path}.{key}")
     if not points_m.size:
         return np.zeros((0, 3))
@@ -157,7 +157,7 @@ def _points_of(feature: SourceFields, key: str, shift_m: Float64Array) -> Float6
 def _lanes_of(
     lanes: Mapping[str, tuple[SourceFields, Float64Array]], lines: Mapping[str, Float64Array], shift_m: Float64Array
 ) -> tuple[SourceLane, ...]:
-    """Return lanes with the boundaries that painted lines and edges of the road give them, or else their polygon."""
+    """Return lanes with boundaries from painted lines and road edges, or else from their polygon."""
     starts = np.cumsum([0, *(len(line_m) for _, line_m in lanes.values())])
     centres = Polylines(np.concatenate([np.zeros((0, 3)), *(line_m for _, line_m in lanes.values())]), starts)
     line_starts = np.cumsum([0, *map(len, lines.values())])
@@ -172,14 +172,14 @@ def _lanes_of(
         if left_m is None and right_m is None and feature.has("polygon"):
             polygon_m = open_outline(_points_of(feature, "polygon", shift_m))
         if polygon_m is not None:
-            # The sides of its polygon are as high as the lane on average, as polygons may have no heights.
+            # polygons may have no heights, so their sides get the mean height of the lane
             height_m = centre_m[:, 2].mean()
             sides_m = (
                 None if side is None else np.column_stack([side, np.full(len(side), height_m)])
                 for side in sides_of_lane(without_repeats(centre_m)[:, :2], polygon_m[:, :2])
             )
             left_m, right_m = (side_m if is_line(side_m) else None for side_m in sides_m)
-        limit_mps = None  # that in km/h counts more, and 0 is none
+        limit_mps = None  # km/h takes precedence, 0 means none
         for key, unit_mps in (("speed_limit_mph", MPS_OF_MPH), ("speed_limit_kmh", MPS_OF_KMH)):
             limit = feature.number(key)
             limit_mps = limit * unit_mps if limit is not None and limit > 0 else limit_mps
@@ -204,7 +204,7 @@ def _lanes_of(
 def _stretches_of(
     lanes: Mapping[str, tuple[SourceFields, Float64Array]], lines: Mapping[str, Float64Array]
 ) -> Int64Array:
-    """Return lane, side, first and last point and line of each stretch of which a boundary is told, (S, 5)."""
+    """Return lane, side, first and last point, and line of each stretch with a known boundary, (S, 5)."""
     rows = {name: row for row, name in enumerate(lines)}
     stretches = []
     for lane, (feature, _) in enumerate(lanes.values()):
@@ -218,12 +218,12 @@ def _stretches_of(
 
 
 def _is_index(value: object) -> TypeGuard[int]:
-    """Return whether a value can count points of a line."""
+    """Return whether a value can be an index of a point."""
     return isinstance(value, int) and 0 <= value < _MOST_POINTS
 
 
 def _dictionaries_in(feature: SourceFields, key: str) -> list[dict[str, object]]:
-    """Return the dictionaries of a list; none where there is none, or it holds something else."""
+    """Return the dictionaries in a list; empty for anything else."""
     values = feature.values.get(key)
     if not isinstance(values, list | tuple):
         return []
@@ -231,7 +231,7 @@ def _dictionaries_in(feature: SourceFields, key: str) -> list[dict[str, object]]
 
 
 def _neighbour_of(feature: SourceFields, key: str, lanes: Mapping[str, object]) -> str | None:
-    """Return the lane that is beside, for most of its points where that is told."""
+    """Return the adjacent lane, the one along most points if the source specifies these."""
     neighbours = _dictionaries_in(feature, key)
     if not neighbours:
         value = feature.values.get(key)

@@ -1,4 +1,4 @@
-"""Tracks of a ScenarioNet scenario: the AV and the other road users, as arrays."""
+"""Tracks of a ScenarioNet scenario, including the AV, as arrays."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ CLASSES: Final = {
     "OTHER": "PERCEPTION_LABEL_UNKNOWN",
     "UNSET": "PERCEPTION_LABEL_UNKNOWN",
 }
-"""Label of each type of MetaDrive; others are taken for ``OTHER``."""
+"""Label of each type of MetaDrive; other types become ``OTHER``."""
 
 _USUAL_AV_M: Final = (4.87, 1.85, 1.48)
 _SWAPPED: Final = "nuscenes"
@@ -28,16 +28,16 @@ _SWAPPED: Final = "nuscenes"
 def read_tracks(
     scenario: SourceFields, metadata: SourceFields, num_steps: int
 ) -> tuple[ScenarioTracks, dict[str, str]]:
-    """Read the tracks of a scenario, and what the dataset behind the set calls each, by its id.
+    """Read the tracks of a scenario, and the id of each in the original dataset, by its id.
 
     Args:
         scenario: The scenario.
         metadata: Its metadata.
-        num_steps: How many times there are.
+        num_steps: Number of steps.
 
     Raises:
-        TypeError: A value is of another kind.
-        ValueError: There is no AV, several of them, or an array has another number of steps.
+        TypeError: A value has another type.
+        ValueError: There is no AV or more than one, or an array has another number of steps.
     """
     tracks = scenario.fields("tracks")
     items = list(tracks.items())
@@ -68,10 +68,10 @@ def read_tracks(
     unknown = sorted({kind[:40] for kind in types} - {*CLASSES})
     remarks = [f"Tracks of the unknown types {', '.join(unknown)} are OTHER."] if unknown else []
     if not has_velocities.all():
-        remarks.append(f"Velocities of {np.count_nonzero(~has_velocities)} tracks are differences of their places.")
+        remarks.append(f"Velocities of {np.count_nonzero(~has_velocities)} tracks are differences of their positions.")
 
-    # Length and width are swapped in sets of nuScenes whose vehicles are wider than long, mostly, by the steps in which
-    # a vehicle is seen.
+    # Some sets made from nuScenes have length and width swapped. Swap them back if vehicles are wider than long in most
+    # steps in which they are observed.
     vehicles = np.array([kind == "VEHICLE" for kind in types], np.bool_)[:, None] & is_valid
     wider = np.count_nonzero((sizes_m[..., 1] > sizes_m[..., 0]) & vehicles)
     is_of_nuscenes = metadata.text("dataset", "").lower().startswith(_SWAPPED)
@@ -101,10 +101,10 @@ def ego_of(
 
     Args:
         tracks: All tracks.
-        steps: From the first to the last one in which it is seen.
+        steps: From the first to the last step in which it is observed.
         times_ns: Time of each of these steps.
-        remarks: Where to tell what was made up.
-        is_middle: Whether z is that of the middle of boxes, and not of the ground.
+        remarks: List to which remarks are added.
+        is_middle: Whether z is that of the box centre, not of the ground.
     """
     size_m = np.median(tracks.sizes_m[tracks.ego_row, steps][tracks.is_valid[tracks.ego_row, steps]], axis=0)
     if not (size_m > 0).all():
@@ -116,10 +116,10 @@ def ego_of(
 
 
 def _roles_of(metadata: SourceFields, ids: tuple[str, ...]) -> tuple[int, BoolArray | None]:
-    """Return the row of the AV, and which tracks are to be predicted, None where the set does not tell.
+    """Return the row of the AV, and which tracks are to be predicted, None if the set does not specify any.
 
     Raises:
-        ValueError: No AV is named, several are, or the one that is has no track.
+        ValueError: No AV is named, several are, or the named one has no track.
     """
     named = metadata.values.get("sdc_id")
     if isinstance(named, list | tuple | set | dict) and len(named) != 1:
@@ -130,7 +130,7 @@ def _roles_of(metadata: SourceFields, ids: tuple[str, ...]) -> tuple[int, BoolAr
             f"{metadata.path}.sdc_id must be one of the tracks, the AV, got {'none' if named is None else repr(name)}"
         )
 
-    # Tracks to predict are a list of ids, or dictionaries that may tell the id of the track beside their own.
+    # tracks to predict are a list of ids, or dictionaries that may have the track id in addition to their key
     listed = metadata.values.get("tracks_to_predict")
     if isinstance(listed, dict):
         wanted = {str(each.get("track_id", key)) for key, each in listed.items() if isinstance(each, dict)}

@@ -1,4 +1,4 @@
-"""Windows of ScenarioNet that were cut out of one log: which these are, and how they become one scene again."""
+"""Windows of ScenarioNet that were cut out of one log: finding them, and joining them to one scene again."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,29 +16,29 @@ from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, Sour
 
 _LOG_KEYS: Final = ("log_name", "source_file", "log_id")
 _LONGEST_GAP: Final = 1.5
-"""Windows follow each other if no more steps than that lie between them."""
+"""Maximum gap between consecutive windows, in steps."""
 
 _SAME_PLACE_M: Final = 0.1
-"""By how much two windows may differ in where the AV is in a step that both have."""
+"""Maximum difference between the AV positions of two windows in a shared step."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A scenario as a scene, and what the dataset behind the set calls its tracks, by their ids in the scene."""
+    """A scenario as a scene, and the ids of its tracks in the original dataset, by their ids in the scene."""
 
     scene: SourceScene
     originals: Mapping[str, str]
 
 
 def windows_of_logs(metadata: Mapping[str, SourceFields | None]) -> list[list[str]]:
-    """Return the names of scenarios that make up one scene each, those of one log in the order of their times.
+    """Group the names of scenarios into scenes; windows of one log are ordered by time.
 
-    Windows are of one log if dataset, map and the name of the log (``log_name`` or ``source_file``) are the same, and
-    they follow each other if one begins before the other ends, or a step later. Where times of all windows count from
-    their own start, nothing tells their order, and they stay as they are.
+    Windows are of one log if dataset, map and the name of the log (``log_name`` or ``source_file``) are the same. They
+    are consecutive if one begins before the other ends, or a step later. If windows begin at the same time, their times
+    are relative, so their order is unknown and they are not grouped.
 
     Args:
-        metadata: What is told of each scenario; None where nothing is.
+        metadata: Metadata of each scenario, or None.
     """
     logs: dict[tuple[str, ...], list[tuple[float, float, float, str]]] = defaultdict(list)
     alone = []
@@ -54,7 +54,7 @@ def windows_of_logs(metadata: Mapping[str, SourceFields | None]) -> list[list[st
     for windows in logs.values():
         windows.sort()
         group: list[str] = []
-        # Where two windows begin at one time, times count from the start of each, and tell nothing of their order.
+        # windows that begin at the same time have relative times, which do not define their order
         end_s, has_own_times = -np.inf, len({start_s for start_s, *_ in windows}) == len(windows)
         for start_s, last_s, step_s, name in windows:
             if group and (not has_own_times or start_s > end_s + _LONGEST_GAP * step_s):
@@ -67,28 +67,28 @@ def windows_of_logs(metadata: Mapping[str, SourceFields | None]) -> list[list[st
 
 
 def join_windows(name: str, windows: Sequence[Window]) -> SourceScene:
-    """Return windows of one log as one scene; of a step that several have, the first one counts.
+    """Return windows of one log as one scene; in a step that several have, the first one takes precedence.
 
     Args:
-        name: What the scene is called.
+        name: Name of the scene.
         windows: In the order of their times.
 
     Raises:
-        CorruptedDataError: Two windows put the AV at different places in one step.
+        CorruptedDataError: Two windows have the AV at different positions in one step.
     """
     scenes = [window.scene for window in windows]
     times_ns, firsts = np.unique(np.concatenate([scene.timestamps_ns for scene in scenes]), return_index=True)
     steps = [np.searchsorted(times_ns, scene.timestamps_ns) for scene in scenes]
 
-    # In steps that several windows have, the AV must be at one place.
+    # in steps that several windows have, they must agree on the position of the AV
     av_m = np.full((len(times_ns), 2), np.nan)
     for scene, at in zip(scenes, steps, strict=True):
         apart_m = np.abs(av_m[at] - scene.ego.positions_m[:, :2]).max(axis=1)
         if (apart_m > _SAME_PLACE_M).any():
             step = int(np.nanargmax(apart_m))
             raise CorruptedDataError(
-                f"windows of one log must have the AV at one place, but {scene.name} has it {apart_m[step]:.2f} m away "
-                f"from where another one has it at {scene.timestamps_ns[step]} ns; import them without --join"
+                f"windows of one log must have the AV at one position, but {scene.name} has it {apart_m[step]:.2f} m "
+                f"away from where another one has it at {scene.timestamps_ns[step]} ns; import them without --join"
             )
         av_m[at] = scene.ego.positions_m[:, :2]
     joined = JoinedMap(scenes[0].map.name)
@@ -112,7 +112,7 @@ def join_windows(name: str, windows: Sequence[Window]) -> SourceScene:
 
 
 def reported_times_s(metadata: SourceFields) -> Float64Array | None:
-    """Return the times of steps that metadata tells, two or more, seconds; None where there are none."""
+    """Return the times of the steps in the metadata, two or more, seconds; None if there are none."""
     try:
         times_s = as_floats(metadata.values.get("ts"), "ts").ravel()
     except TypeError:
@@ -121,7 +121,7 @@ def reported_times_s(metadata: SourceFields) -> Float64Array | None:
 
 
 def _tracks_of(windows: Sequence[Window], steps: Sequence[Int64Array], num_steps: int) -> SourceTracks:
-    """Return the tracks of all windows; those of one original id are one."""
+    """Return the tracks of all windows, merged by their original ids."""
     rows: dict[str, int] = {}
     classes: list[str] = []
     for window in windows:
@@ -132,7 +132,7 @@ def _tracks_of(windows: Sequence[Window], steps: Sequence[Int64Array], num_steps
     is_valid: BoolArray = np.zeros(shape, np.bool_)
     positions_m, velocities_mps = np.zeros((*shape, 2)), np.zeros((*shape, 2))
     yaws_rad, sizes_m = np.zeros(shape), np.ones((*shape, 3))
-    for window, at in zip(reversed(windows), reversed(steps), strict=True):  # so that the first one counts
+    for window, at in zip(reversed(windows), reversed(steps), strict=True):  # so that the first one wins
         tracks = window.scene.tracks
         row_of = np.array([rows[window.originals[track]] for track in tracks.ids], np.int64)
         seen, step = np.nonzero(tracks.is_valid)
@@ -152,7 +152,7 @@ def _lights_of(
     *,
     num_steps: int,
 ) -> SourceLights:
-    """Return the lights of all windows, by the names that their lanes have on the joined map."""
+    """Return the lights of all windows, by the names of their lanes on the joined map."""
     states: dict[str, Int64Array] = {}
     positions_m: dict[str, Float64Array] = {}
     for scene, at, names in zip(reversed(scenes), reversed(steps), reversed(renamed), strict=True):

@@ -1,4 +1,4 @@
-"""From a scene of another dataset to the records of a log, in the frame of its map."""
+"""Conversion of a scene of another dataset to the records of a log, in the frame of its map."""
 
 import base64
 import hashlib
@@ -19,12 +19,12 @@ from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import LightState, SourceLights, SourceScene
 
 FACE_COLORS = {LightState.RED: "red", LightState.YELLOW: "yellow", LightState.GREEN: "green"}
-"""The faces that each light of an imported log has."""
+"""Faces of each light of an imported log."""
 
 _LONGEST_HOST = 16
 _LARGEST_NUMBER = 2**63
 _WIDEST_STEP_ERROR = 0.25
-"""Part of the usual time between two steps by which the middle one of a scene may differ."""
+"""Allowed relative deviation of a scene's median step from that of the source."""
 
 
 def to_records(scene: SourceScene, info: SourceInfo) -> SceneRecords:
@@ -32,10 +32,10 @@ def to_records(scene: SourceScene, info: SourceInfo) -> SceneRecords:
 
     Args:
         scene: The scene.
-        info: What its source tells.
+        info: Facts of its source.
 
     Raises:
-        InvalidArgumentError: A class is not one of the source, or the time between two steps is not that of the source.
+        InvalidArgumentError: A class is not one of the source, or the median step is not that of the source.
     """
     if len(scene.timestamps_ns) > 1:
         median_s = float(np.median(np.diff(scene.timestamps_ns))) / 1e9
@@ -72,7 +72,7 @@ def to_records(scene: SourceScene, info: SourceInfo) -> SceneRecords:
 
 
 def track_ids_of(ids: Sequence[str]) -> Int64Array:
-    """Return the number of each track in a log: its id if all ids are whole numbers, else 1, 2, ... in their order."""
+    """Return the number of each track in a log: its id if all ids are whole numbers, else 1, 2, ... in order."""
     if all(track.isascii() and track.isdecimal() and str(int(track)) == track for track in ids):
         values = [int(track) for track in ids]
         if max(values, default=0) < _LARGEST_NUMBER and min(values, default=1) > 0:
@@ -81,7 +81,7 @@ def track_ids_of(ids: Sequence[str]) -> Int64Array:
 
 
 def light_id(map_name: str, lane_id: str) -> str:
-    """Return the id of the light of a lane, 13 characters, as records have no room for names of lanes."""
+    """Return the id of the light of a lane: a hash of 13 characters, as names of lanes do not fit into records."""
     digest = hashlib.blake2b(f"{map_name}\0{lane_id}".encode(), digest_size=8).digest()
     return base64.b32encode(digest).decode("ascii").rstrip("=").lower()
 
@@ -92,7 +92,7 @@ def face_id(map_name: str, lane_id: str, color: str) -> str:
 
 
 def with_lights_renamed(records: SceneRecords, map_name: str, renamed: Mapping[str, str]) -> SceneRecords:
-    """Return the records of a scene with the lights of lanes that have other names on the joined map.
+    """Return the records of a scene with the lights of lanes that are renamed on the joined map.
 
     Args:
         records: From :func:`to_records`.
@@ -110,14 +110,14 @@ def with_lights_renamed(records: SceneRecords, map_name: str, renamed: Mapping[s
 
 
 def _faces_of(lights: SourceLights, source_map: SourceMap) -> FaceRows:
-    """Return three faces for each light of a lane of the map in each step in which something is told of it."""
-    # Rows are in the order of the steps, and in a step in that of the lanes.
+    """Return three faces for each light of a lane of the map, in each step with information on it."""
+    # rows are ordered by step, and within a step by lane
     map_name, known = source_map.name, {lane.lane_id for lane in source_map.lanes}
     is_known = np.array([lane in known for lane in lights.lane_ids], np.bool_)
     steps, lanes = np.nonzero((lights.states != LightState.ABSENT).T & is_known)
 
-    # Ids of the faces of each light, and what each face shows: it is on where the light has its colour, off where it
-    # has another one, and unknown where that is.
+    # Ids and states of the faces of each light: a face is active if the light has its colour, inactive if the light has
+    # another colour, and unknown if the light is.
     colors = list(FACE_COLORS.items())
     names = np.array(
         [[face_id(map_name, lane, color) for _, color in colors] for lane in lights.lane_ids], np.str_

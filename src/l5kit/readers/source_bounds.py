@@ -1,8 +1,8 @@
-"""How great the values of a source scene may be, for all readers: what lies beyond is damaged, and is refused by name.
+"""Allowed ranges of the values of a source scene, common to all readers; values beyond them mean damaged data.
 
-The bounds are wide: no road user and no map of a scene comes near them. Within them records are exact to a millimetre
-and the semantic map to a centimetre, times fit into an int64 with all differences of two, and scenes with frames of
-their own find room side by side.
+The bounds are wide: no real road user or map comes near them. Within them records are exact to a millimetre and the
+semantic map to a centimetre, differences of times fit into an int64, and scenes with their own frames can be placed
+side by side.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,54 +14,54 @@ from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
 
 FURTHEST_M: Final = 1e7
-"""Coordinates lie so near to the origin of their frame at most."""
+"""Maximum absolute coordinate, from the origin of its frame."""
 
 FURTHEST_FROM_AV_M: Final = 1e5
-"""Road users and elements of the map lie so near to the first place of the AV at most, in x, y and z."""
+"""Maximum distance of road users and map elements from the first position of the AV, in each of x, y and z."""
 
 GREATEST_SIZE_M: Final = 100.0
-"""Boxes are so long, wide and high at most."""
+"""Maximum length, width and height of a box."""
 
 GREATEST_SPEED_MPS: Final = 1e3
-"""Velocities are so great at most, in x and in y."""
+"""Maximum absolute velocity, in x and in y."""
 
 GREATEST_AV_SPEED_MPS: Final = 150.0
-"""The AV moves so fast at most from step to step, as ``l5kit validate`` asks of logs."""
+"""Maximum speed of the AV between steps, as in ``l5kit validate``."""
 
 GREATEST_ANGLE_RAD: Final = 1e6
-"""Headings are so great at most; more turns leave nothing of the angle."""
+"""Maximum absolute heading; beyond it rounding leaves nothing of the angle."""
 
 FIRST_TIME_NS: Final = 1
-"""Times are so late at least, as logs know no time 0."""
+"""Minimum time, as logs have no time 0."""
 
 LAST_TIME_NS: Final = 9_200_000_000_000_000_000
-"""Times are so early at most, which is in the year 2261; an int64 ends a little later."""
+"""Maximum time, in the year 2261, a little before the end of an int64."""
 
 SHORTEST_STEP_NS: Final = 1_000_000
-"""Steps are so far apart at least, as ``l5kit validate`` asks of logs."""
+"""Minimum time between steps, as in ``l5kit validate``."""
 
 LONGEST_TEXT: Final = 256
-"""Ids and names have so many characters at most."""
+"""Maximum number of characters of ids and names."""
 
 MOST_STATES: Final = 20_000_000
-"""A scene has so many tracks times steps at most, with which it takes some gigabytes."""
+"""Maximum number of tracks times steps of a scene, which takes some gigabytes."""
 
 
 def require_within(
     name: str, of_what: str, values: NumericArray, limit: float, *, unit: str, around: NumericArray | float = 0.0
 ) -> None:
-    """Refuse values that are no numbers or too great.
+    """Refuse values that are not finite or out of range.
 
     Args:
-        name: What they are called.
-        of_what: Of what they are, such as ``lane 'a'``.
-        values: Any shape; the first axis counts steps, points or whatever ``of_what`` has several of.
-        limit: The greatest distance from ``around`` that is allowed, of each number by itself.
+        name: Name of the values.
+        of_what: Their owner, such as ``lane 'a'``.
+        values: Any shape; the first axis counts steps, points or other items of ``of_what``.
+        limit: Maximum distance from ``around``, for each number separately.
         unit: Unit of the limit.
-        around: What they may be distant from.
+        around: Centre of the range.
 
     Raises:
-        InvalidArgumentError: One is not within; the message has its place and value.
+        InvalidArgumentError: A value is out of range; the message has its index and value.
     """
     is_wrong = ~is_within(values, limit, around=around)
     if is_wrong.any():
@@ -75,23 +75,23 @@ def require_within(
 
 
 def is_within(values: NumericArray, limit: float, *, around: NumericArray | float = 0.0) -> BoolArray:
-    """Return which values are numbers and no further away than a limit; same shape."""
+    """Return which values are numbers within a limit; same shape."""
     with np.errstate(invalid="ignore", over="ignore"):
         within: BoolArray = np.abs(np.asarray(values, np.float64) - around) <= limit
     return within
 
 
 def as_times_ns(name: str, times: NumericArray, *, ns_per_unit: float, start_ns: int = 0) -> Int64Array:
-    """Return times of a source in whole nanoseconds, int64, of the same shape.
+    """Return times of a source in integer nanoseconds, int64, of the same shape.
 
     Args:
-        name: What the source calls them.
-        times: In the unit of the source, (T,).
-        ns_per_unit: Nanoseconds in such a unit.
-        start_ns: What is added.
+        name: Name of the times in the source.
+        times: Times in the unit of the source, (T,).
+        ns_per_unit: Nanoseconds per unit.
+        start_ns: Offset to add.
 
     Raises:
-        InvalidArgumentError: One is no number, or not one that a log has; it would overflow in silence.
+        InvalidArgumentError: A time is not a number or out of the range of logs, where it would overflow silently.
     """
     first, last = (FIRST_TIME_NS - start_ns) / ns_per_unit, (LAST_TIME_NS - start_ns) / ns_per_unit
     values = np.asarray(times)
@@ -106,21 +106,21 @@ def as_times_ns(name: str, times: NumericArray, *, ns_per_unit: float, start_ns:
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Return whether a value can be an id or name: text that is not empty, not endless, and can be written."""
+    """Return whether a value can be an id or name: nonempty text of limited length that UTF-8 can encode."""
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_TEXT:
         return False
     return not any("\ud800" <= letter <= "\udfff" or letter == "\0" for letter in value)
 
 
 def require_text(what: str, value: object) -> None:
-    """Refuse what can be no id or name.
+    """Refuse a value that cannot be an id or name.
 
     Args:
-        what: What it is, such as ``the id of a lane``.
+        what: Its description, such as ``the id of a lane``.
         value: The id or name.
 
     Raises:
-        InvalidArgumentError: It is no text, empty, has too many characters, or some that cannot be written as UTF-8.
+        InvalidArgumentError: It is no text, empty, too long, or cannot be encoded as UTF-8.
     """
     if not is_text(value):
         shown = repr(value)
@@ -131,16 +131,16 @@ def require_text(what: str, value: object) -> None:
 
 
 def require_few_states(num_tracks: int, num_steps: int, *, called: str = "steps", advice: str = "") -> None:
-    """Refuse a scene whose arrays would take all memory.
+    """Refuse a scene whose arrays would exhaust the memory.
 
     Args:
         num_tracks: Its tracks.
         num_steps: Its steps.
-        called: What the source calls steps.
-        advice: What is to be done, if something is.
+        called: Name of the steps in the source.
+        advice: What the user can do, if anything.
 
     Raises:
-        ValueError: It has more than :data:`MOST_STATES` of both.
+        ValueError: Tracks times steps exceed :data:`MOST_STATES`.
     """
     if num_tracks * num_steps > MOST_STATES:
         raise ValueError(
@@ -156,12 +156,12 @@ def require_one_state(
     Args:
         ids: Ids of the tracks.
         tracks: Track of each row, (M,).
-        steps: Its step, (M,).
-        num_steps: Steps of the scene, which has so few states that all of them can be counted.
-        problem_of: Says what is wrong in a step.
+        steps: Step of each row, (M,).
+        num_steps: Steps of the scene; tracks times steps must be few enough to count in an array.
+        problem_of: Returns the message for a step.
 
     Raises:
-        ValueError: There is one; the message names the first.
+        ValueError: There is such a track; the message names the first.
     """
     counts = np.bincount(tracks * num_steps + steps)
     if counts.max(initial=0) > 1:

@@ -1,4 +1,4 @@
-"""Dictionaries of a source, whose values are checked as they are taken; errors name place, value and what fits."""
+"""Type-checked access to the dictionaries of a source; errors name path, value and expected type."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from l5kit.readers.source_map import with_heights
 
 @dataclass(frozen=True, slots=True)
 class SourceFields:
-    """A dictionary that somebody else has written.
+    """A dictionary from an untrusted file.
 
     Attributes:
-        values: What it holds.
-        path: Where it lies, for errors, such as ``tracks['7'].state``; empty for the whole file.
+        values: Its content.
+        path: Its path in the file, for errors, such as ``tracks['7'].state``; empty for the whole file.
     """
 
     values: Mapping[object, object]
@@ -23,7 +23,7 @@ class SourceFields:
 
     @classmethod
     def of(cls, value: object, path: str = "") -> "SourceFields":
-        """Return a value as fields.
+        """Wrap a value as fields.
 
         Raises:
             TypeError: It is no dictionary.
@@ -37,10 +37,10 @@ class SourceFields:
         return self.values.get(key) is not None
 
     def at(self, key: str) -> object:
-        """Return a value that must be there.
+        """Return a value that must exist.
 
         Raises:
-            ValueError: It is not; the message lists what is.
+            ValueError: It is missing; the message lists the existing keys.
         """
         try:
             return self.values[key]
@@ -53,12 +53,12 @@ class SourceFields:
         return SourceFields.of(self.at(key), self._name_of(key))
 
     def items(self) -> Iterator[tuple[str, "SourceFields"]]:
-        """Yield the dictionaries in this one by their names, which are text or whole numbers."""
+        """Yield the nested dictionaries by their keys, which are text or whole numbers."""
         for key, value in self.values.items():
             yield str(key), SourceFields.of(value, f"{self.path}[{str(key)!r:.60}]")
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return text, or a default where there is no value.
+        """Return text, or a default if there is no value.
 
         Raises:
             TypeError: It is no text, and there is none without a default.
@@ -71,7 +71,7 @@ class SourceFields:
         return value
 
     def names(self, key: str) -> tuple[str, ...]:
-        """Return the ids of a list, text or whole numbers; none where there is no list."""
+        """Return the ids of a list, text or whole numbers; empty without a list."""
         value = self.values.get(key)
         if value is None:
             return ()
@@ -82,12 +82,12 @@ class SourceFields:
         return tuple(str(each) for each in value)
 
     def name_or_none(self, key: str) -> str | None:
-        """Return an id, text or a whole number; None where there is none."""
+        """Return an id, text or a whole number, or None."""
         value = self.values.get(key)
         return None if value is None else str(value)
 
     def number(self, key: str) -> float | None:
-        """Return a number; None where there is none, or it is not finite."""
+        """Return a number, or None if there is none or it is not finite."""
         value = self.values.get(key)
         if isinstance(value, np.ndarray) and value.size == 1:
             value = value.ravel()[0]
@@ -97,14 +97,14 @@ class SourceFields:
         return number if np.isfinite(number) else None
 
     def floats(self, key: str, *axes: int | None) -> Float64Array:
-        """Return numbers of a shape.
+        """Return numbers of a given shape.
 
         Args:
-            key: Their name.
-            axes: Length of each axis, None for any; a last axis of length 1 more is taken away.
+            key: Name of the value.
+            axes: Length of each axis, None for any; an extra last axis of length 1 is removed.
 
         Raises:
-            TypeError: They are no numbers.
+            TypeError: They are not numbers.
             ValueError: They are missing, or have another shape.
         """
         values = as_floats(self.at(key), self._name_of(key))
@@ -118,14 +118,14 @@ class SourceFields:
         return values
 
     def points(self, key: str, num_points: int | None = None) -> Float64Array:
-        """Return points of two or three numbers, (n, 3); those without a height have 0.
+        """Return points of two or three numbers, (n, 3); the height is 0 if missing.
 
         Args:
-            key: Their name.
-            num_points: How many there are; None for any number.
+            key: Name of the value.
+            num_points: Number of points; None for any.
 
         Raises:
-            TypeError: They are no numbers.
+            TypeError: They are not numbers.
             ValueError: They are missing, or have another shape.
         """
         points_m = self.floats(key, num_points, None)
@@ -138,14 +138,14 @@ class SourceFields:
 
 
 def as_floats(value: object, name: str) -> Float64Array:
-    """Return numbers, whether they are an array or lists, as float64.
+    """Return an array or nested lists of numbers as float64.
 
     Args:
         value: The numbers.
-        name: What they are called, for errors.
+        name: Their name, for errors.
 
     Raises:
-        TypeError: They are no numbers.
+        TypeError: They are not numbers.
     """
     values: NumericArray
     try:
@@ -158,7 +158,7 @@ def as_floats(value: object, name: str) -> Float64Array:
 
 
 def _shown(value: object) -> str:
-    """Return a value as errors show it, without going down into what it holds."""
+    """Return a value for error messages, without descending into it."""
     if isinstance(value, str | int | float) or value is None:
         text = repr(value)
         return text if len(text) <= 80 else f"{text[:80]} ..."

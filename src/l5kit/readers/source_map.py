@@ -1,6 +1,6 @@
-"""What a reader gives for the map of a scene: lanes, areas and signs in metres, in the frame of the scene, checked.
+"""Map of a scene as returned by a reader: lanes, areas and signs in metres, in the frame of the scene, validated.
 
-Of the map of a city scenes get the piece around them.
+Scenes in a city get the piece of its map around them.
 """
 
 import math
@@ -14,16 +14,16 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M, FURTHEST_M, is_within, require_text, require_within
 
 LANE_KINDS = ("vehicle", "bus", "bike")
-"""For whom a lane is."""
+"""Users of a lane."""
 
 AREA_KINDS = ("crosswalk", "drivable_area", "speed_bump", "driveway", "walkway", "carpark")
-"""What an area is."""
+"""Types of areas."""
 
 DRIVABLE_KINDS = ("drivable_area", "driveway", "carpark")
-"""Kinds of areas that one may drive on: scores count them as part of the road."""
+"""Types of areas that vehicles may drive on; scores count them as part of the road."""
 
 MPS_OF_KMH, MPS_OF_MPH = 1.0 / 3.6, 0.44704
-"""Metres per second of a kilometre, and of a mile, per hour."""
+"""Metres per second of one kilometre, and of one mile, per hour."""
 
 _FEWEST_CORNERS = 3
 
@@ -33,21 +33,21 @@ class SourceLane:
     """One lane, in driving direction.
 
     Attributes:
-        lane_id: What the source calls it, unique in the map.
-        centre_m: Its centre line, x, y and z (0 where no height is known), float64, (n, 3), n at least 2.
-        left_m: Its left boundary, (m, 3); None where none is known, and half a usual width beside the centre is taken.
-        right_m: Its right boundary, the same.
-        successors: Lanes that follow; ids that are not in the map are no error.
-        predecessors: Lanes before it.
-        left_neighbour: Lane on the left, in the same direction, to which one may change; None for none.
+        lane_id: Id in the source, unique in the map.
+        centre_m: Centre line, x, y and z (0 without a known height), float64, (n, 3), n at least 2.
+        left_m: Left boundary, (m, 3); None if unknown, to place it half a default width beside the centre.
+        right_m: Right boundary, likewise.
+        successors: Ids of following lanes; ids that are not in the map are allowed.
+        predecessors: Ids of preceding lanes.
+        left_neighbour: Id of the lane on the left, in the same direction, to which changes are allowed, or None.
         right_neighbour: The same on the right.
-        speed_limit_mps: Speed limit; None where none is known.
+        speed_limit_mps: Speed limit, or None if unknown.
         kind: One of :data:`LANE_KINDS`.
-        is_in_junction: Whether it lies in an intersection; None where it is unknown. Where no lane of the map is in
-            one, :func:`~l5kit.readers.lane_groups.with_junctions` finds out.
+        is_in_junction: Whether it lies in an intersection, or None if unknown. If no lane of the map is marked,
+            :func:`~l5kit.readers.lane_groups.with_junctions` infers it.
 
     Raises:
-        InvalidArgumentError: A line is none or beyond its bounds, the limit is not above 0, or there is no such kind.
+        InvalidArgumentError: A line is degenerate or out of range, the limit is not above 0, or the kind is unknown.
     """
 
     lane_id: str
@@ -72,7 +72,7 @@ class SourceLane:
                     f"{name} of lane {self.lane_id!r} must have shape (n, 3), be finite and have two points apart, "
                     f"got shape {np.shape(line)}; leave the lane out, and say so in the remarks of the scene"
                 )
-            if np.abs(line).max() > FURTHEST_M:  # there are many lanes, and the sentence takes time
+            if np.abs(line).max() > FURTHEST_M:  # avoids formatting the name for each of many lanes
                 require_within(name, f"lane {self.lane_id!r}", line, FURTHEST_M, unit="m")
             object.__setattr__(self, name, np.asarray(line, np.float64))
         if self.kind not in LANE_KINDS:
@@ -86,16 +86,16 @@ class SourceLane:
 
 @dataclass(frozen=True, eq=False)
 class SourceArea:
-    """One area: a crosswalk, or where one can drive.
+    """One area, such as a crosswalk or a drivable area.
 
     Attributes:
-        area_id: What the source calls it, unique among the areas of its kind.
+        area_id: Id in the source, unique among the areas of its kind.
         kind: One of :data:`AREA_KINDS`.
         outline_m: Corners of its polygon in order, the first not repeated, x, y and z, float64, (n, 3), n at least 3.
-        holes_m: Corners of what is cut out of it, as traffic islands and blocks of houses, likewise.
+        holes_m: Corners of its holes, such as traffic islands and city blocks, likewise.
 
     Raises:
-        InvalidArgumentError: The outline is none or beyond its bounds, or there is no such kind.
+        InvalidArgumentError: The outline is degenerate or out of range, or the kind is unknown.
     """
 
     area_id: str
@@ -122,12 +122,12 @@ class SourceSign:
     """One stop sign.
 
     Attributes:
-        sign_id: What the source calls it, unique among the signs of the map.
+        sign_id: Id in the source, unique among the signs of the map.
         position_m: Its position, x, y and z, (3,).
-        lane_ids: Lanes whose end it controls.
+        lane_ids: Lanes that it stops at their end.
 
     Raises:
-        InvalidArgumentError: The position is no finite point, or beyond its bounds.
+        InvalidArgumentError: The position is not a finite point, or out of range.
     """
 
     sign_id: str
@@ -148,13 +148,13 @@ class SourceMap:
     """A map, or the piece of one around a scene.
 
     Attributes:
-        name: What the source calls the frame of its coordinates: a city, or a scene where each has its own.
+        name: Name of the coordinate frame in the source: a city, or a scene if each has its own frame.
         lanes: The lanes.
         areas: Crosswalks, drivable areas and others.
         signs: Stop signs.
 
     Raises:
-        InvalidArgumentError: The name is no text, or an id is none or used twice.
+        InvalidArgumentError: The name is no text, or an id is invalid or used twice.
     """
 
     name: str
@@ -171,15 +171,15 @@ class SourceMap:
         _require_unique("a sign", [sign.sign_id for sign in self.signs])
 
     def require_near(self, position_m: NumericArray) -> None:
-        """Refuse elements that are too far from a place, which is that of the AV.
+        """Refuse elements that are too far from the AV.
 
         Args:
-            position_m: x, y and z, (3,).
+            position_m: x, y and z of the AV, (3,).
 
         Raises:
-            InvalidArgumentError: There is one; the message names it and the point.
+            InvalidArgumentError: An element is too far away; the message names it and the point.
         """
-        # all points at once before, as most maps have none too far away
+        # first test all points at once, as most maps pass
         lines = list(self.lines())
         points_m = [line_m for _, _, line_m in lines]
         if not points_m or is_within(np.concatenate(points_m), FURTHEST_FROM_AV_M, around=position_m).all():
@@ -190,7 +190,7 @@ class SourceMap:
             )
 
     def lines(self) -> Iterator[tuple[str, str, Float64Array]]:
-        """Yield the name of each line, of what it is, and its points, (n, 3); a sign is a line of one point."""
+        """Yield the name of each line, its element, and its points, (n, 3); a sign is a line of one point."""
         for lane in self.lanes:
             for name in ("centre_m", "left_m", "right_m"):
                 if (line_m := getattr(lane, name)) is not None:
@@ -203,21 +203,21 @@ class SourceMap:
 
 
 def is_line(points_m: NumericArray | None) -> bool:
-    """Return whether points can be the line of a lane: finite, of shape (n, 3), and not all in one place."""
+    """Return whether points form a line: finite, of shape (n, 3), and not all in one place."""
     points = np.asarray(points_m, np.float64) if points_m is not None else np.zeros(0)
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2 or not np.isfinite(points).all():
         return False
-    ends_m = math.dist(points[0].tolist(), points[-1].tolist())  # most lines do not come back, and there are many
+    ends_m = math.dist(points[0].tolist(), points[-1].tolist())  # fast path: few lines end where they start
     return ends_m > 0.01 or bool(np.linalg.norm(points - points[0], axis=1).max() > 0.01)
 
 
 def with_heights(points_m: Float64Array) -> Float64Array:
-    """Return points of two or three axes with a height, 0 where they have none, (n, 3)."""
+    """Return points of two or three axes as (n, 3), with height 0 if they have none."""
     return points_m if points_m.shape[1] == 3 else np.column_stack([points_m, np.zeros(len(points_m))])
 
 
 def open_outline(corners_m: Float64Array) -> Float64Array | None:
-    """Return the corners of a polygon without the first one at its end, (n, 3); None where there is no area in them."""
+    """Return the corners of a polygon without a repeated first corner, (n, 3); None if degenerate."""
     is_closed = len(corners_m) > 1 and bool((corners_m[0] == corners_m[-1]).all())
     outline_m = corners_m[:-1] if is_closed else corners_m
     return outline_m if len(outline_m) >= _FEWEST_CORNERS and is_line(outline_m) else None
@@ -234,14 +234,14 @@ def _require_unique(what: str, ids: list[str]) -> None:
 
 @dataclass(frozen=True)
 class CityMap:
-    """All elements of a city, and the boxes that hold each, so that those near a scene are found.
+    """All elements of a city with their bounding boxes, to find those near a scene.
 
     Attributes:
         whole: The whole map.
-        lane_bounds_m: Least and greatest x and y of each lane, (L, 2, 2).
-        area_bounds_m: Those of each area, (A, 2, 2).
-        sign_bounds_m: Those of each sign, (S, 2, 2).
-        left_out: What was left out, one sentence each, and the bounds of what has any, else NaN, (2, 2).
+        lane_bounds_m: Minimum and maximum x and y of each lane, (L, 2, 2).
+        area_bounds_m: The same for each area, (A, 2, 2).
+        sign_bounds_m: The same for each sign, (S, 2, 2).
+        left_out: A sentence on each dropped element with its bounds, (2, 2), or NaN if it has none.
     """
 
     whole: SourceMap
@@ -262,13 +262,13 @@ class CityMap:
         )
 
     def near(self, positions_m: Float64Array, reach_m: float) -> tuple[SourceMap, list[str]]:
-        """Return the elements, each whole, that come near some positions, and what was left out there.
+        """Return the whole elements near some positions, and the sentences on elements dropped there.
 
-        With what was left out is that of which nobody knows where it is.
+        Sentences on dropped elements of unknown position are always included.
 
         Args:
             positions_m: World x and y, (N, 2).
-            reach_m: Elements belong to it whose bounds are no farther from the bounds of the positions.
+            reach_m: Maximum distance of the bounds of an element from those of the positions.
         """
         window_m = np.stack([positions_m.min(axis=0) - reach_m, positions_m.max(axis=0) + reach_m])
         piece = SourceMap(
@@ -282,13 +282,13 @@ class CityMap:
 
 
 def bounds_of(lines_m: Sequence[Float64Array]) -> Float64Array:
-    """Return the least and greatest x and y of lines, (N, 2, 2)."""
+    """Return the minimum and maximum x and y of lines, (N, 2, 2)."""
     bounds = [(line[:, :2].min(axis=0), line[:, :2].max(axis=0)) for line in lines_m]
     return np.array(bounds, np.float64).reshape(-1, 2, 2)
 
 
 def _overlap(bounds_m: Float64Array, window_m: Float64Array) -> BoolArray:
-    """Return which bounds (..., 2, 2) meet a window (2, 2)."""
-    # two boxes meet unless one ends before the other begins, in x or in y
+    """Return which bounds (..., 2, 2) intersect a window (2, 2)."""
+    # two boxes intersect unless one ends before the other begins, in x or in y
     meets: BoolArray = ((bounds_m[..., 0, :] <= window_m[1]) & (bounds_m[..., 1, :] >= window_m[0])).all(axis=-1)
     return meets

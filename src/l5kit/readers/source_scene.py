@@ -1,8 +1,7 @@
-"""What a reader gives for one scene of another dataset: AV, road users and lights as plain arrays, checked.
+"""Scene of another dataset as returned by a reader: AV, road users and lights as plain arrays, validated.
 
-Positions are in metres, in the frame of the scene's map, x and y right-handed and z up. Angles are in radians,
-counter-clockwise from x. Times are whole nanoseconds. How great all of them may be, :mod:`l5kit.readers.source_bounds`
-tells.
+Positions are in metres in the frame of the scene's map, with x and y right-handed and z up. Angles are in radians,
+counter-clockwise from x. Times are integer nanoseconds. :mod:`l5kit.readers.source_bounds` defines the allowed ranges.
 """
 
 from collections.abc import Sequence
@@ -40,12 +39,12 @@ _BOUNDS_OF_TRACKS = {
 
 
 class LightState(IntEnum):
-    """What the light of a lane shows in one step."""
+    """State of the light of a lane in one step."""
 
     ABSENT = 0
-    """Nothing is told of it in this step."""
+    """No information on the light in this step."""
     UNKNOWN = 1
-    """It is seen, but not what it shows."""
+    """The light is observed, but its colour is unknown."""
     RED = 2
     YELLOW = 3
     GREEN = 4
@@ -53,16 +52,16 @@ class LightState(IntEnum):
 
 @dataclass(frozen=True)
 class SourceEgo:
-    """The AV through the T steps of a scene; it has a pose in each of them.
+    """The AV over the T steps of a scene, with a pose in each of them.
 
     Attributes:
-        positions_m: x and y of the middle of its box, and z of the ground (0 where not known), float64, (T, 3).
+        positions_m: x and y of the centre of its box, and z of the ground (0 if unknown), float64, (T, 3).
         yaws_rad: Heading, (T,).
         size_m: Length, width and height, (3,), each above 0.
-        rotations: Rotation matrices, (T, 3, 3), where the source has more than the heading; else None.
+        rotations: Rotation matrices, (T, 3, 3), if the source has more than the heading; else None.
 
     Raises:
-        InvalidArgumentError: An array has another shape, or a value is not finite or beyond its bounds.
+        InvalidArgumentError: An array has the wrong shape, or a value is not finite or out of range.
     """
 
     positions_m: Float64Array
@@ -94,22 +93,23 @@ class SourceEgo:
 
 @dataclass(frozen=True)
 class SourceTracks:
-    """The N road users of a scene besides the AV, through its T steps.
+    """The N road users of a scene other than the AV, over its T steps.
 
     Attributes:
-        ids: What the source calls each, text, unique, of length N.
-        classes: Class of each in the words of the source, of length N; each is in ``label_mapping`` of
+        ids: Ids in the source, text, unique, of length N.
+        classes: Class names of the source, of length N; each is in ``label_mapping`` of
             :class:`~l5kit.readers.reader.SourceInfo`.
-        is_valid: Whether it is seen in a step, bool, (N, T); gaps stay gaps. Elsewhere the other arrays mean nothing.
-        positions_m: x and y of the middle of its box, float64, (N, T, 2).
-        yaws_rad: Heading of its box, (N, T).
+        is_valid: Whether a road user is observed in a step, bool, (N, T); gaps remain gaps. Values of the other arrays
+            are undefined elsewhere.
+        positions_m: x and y of the centre of the box, float64, (N, T, 2).
+        yaws_rad: Heading of the box, (N, T).
         velocities_mps: x and y, (N, T, 2).
-        sizes_m: Length along the heading, width and height, (N, T, 3), or (N, 3) where they are the same in all steps.
-        is_target: Whether the source asks for its future to be predicted, bool, (N,); None where it is unknown.
+        sizes_m: Length along the heading, width and height, (N, T, 3), or (N, 3) if constant over the steps.
+        is_target: Whether the source asks to predict the track's future, bool, (N,); None if unknown.
 
     Raises:
-        InvalidArgumentError: An array has another shape, an id is no text or used twice, or a value is not finite or
-            beyond its bounds, or a size not above 0, where it is seen.
+        InvalidArgumentError: An array has the wrong shape, an id is no text or used twice, or in a valid step a value
+            is not finite or out of range, or a size is not above 0.
     """
 
     ids: tuple[str, ...]
@@ -145,12 +145,12 @@ class SourceTracks:
                 raise InvalidArgumentError(f"track {name!r} is there twice")
             seen.add(name)
 
-        # Values mean something where a track is seen; a size that all steps share, where it is seen at all.
+        # Values are checked where a track is observed; a constant size if it is observed at all.
         for name, (limit, unit) in _BOUNDS_OF_TRACKS.items():
             values = getattr(self, name)
             steps = self.is_valid if name != "sizes_m" or values.ndim == 3 else self.is_valid.any(axis=1)
             is_right = is_within(values, limit) & (values.astype(np.float32) > 0 if name == "sizes_m" else True)
-            # all numbers at once, as to fold the last axis first takes several times as long
+            # reduced without a loop over the last axis, which would take several times as long
             is_wrong = ~is_right & steps.reshape(*steps.shape, *[1] * (is_right.ndim - steps.ndim))
             if is_wrong.any():
                 index = np.argwhere(is_wrong)[0].tolist()[: steps.ndim]
@@ -178,22 +178,22 @@ def tracks_of_boxes(
     sizes_m: Float64Array,
     velocities_mps: Float64Array | None = None,
 ) -> SourceTracks:
-    """Return the tracks of boxes that a source lists one by one, M of them, no two of a track in one step.
+    """Return the tracks of M boxes that a source lists one by one, at most one per track and step.
 
     Args:
-        ids: What the source calls each track, of length N.
-        classes: Class of each.
+        ids: Ids of the tracks in the source, of length N.
+        classes: Class of each track.
         cells: Track and step of each box, (M,) each.
         timestamps_ns: Time of each step, (T,).
-        positions_m: x and y of the middle of each box, (M, 2).
-        yaws_rad: Its heading, (M,).
-        sizes_m: Its length, width and height, (M, 3).
-        velocities_mps: Its velocity, (M, 2); None where the source tells none, for differences of positions.
+        positions_m: x and y of the centre of each box, (M, 2).
+        yaws_rad: Heading of each box, (M,).
+        sizes_m: Length, width and height of each box, (M, 3).
+        velocities_mps: Velocity of each box, (M, 2); None to derive it from positions.
     """
     shape = len(ids), len(timestamps_ns)
     is_valid = np.zeros(shape, np.bool_)
     is_valid[cells] = True
-    # where a track is not seen, values mean nothing
+    # values of steps without the track are undefined
     grid_m, grid_rad, grid_mps = np.zeros((*shape, 2)), np.zeros(shape), np.zeros((*shape, 2))
     grid_sizes_m = np.ones((*shape, 3))
     grid_m[cells], grid_rad[cells], grid_sizes_m[cells] = positions_m, yaws_rad, sizes_m
@@ -206,17 +206,18 @@ def tracks_of_boxes(
 
 @dataclass(frozen=True)
 class SourceLights:
-    """The lights of L lanes through the T steps of a scene.
+    """The lights of L lanes over the T steps of a scene.
 
     Attributes:
-        lane_ids: The lane that each controls, unique; those that the map lacks are left out. Of length L.
+        lane_ids: The lane that each light controls, unique, of length L. Lights of lanes missing in the map are
+            dropped.
         states: A :class:`LightState` in each step, uint8, (L, T).
-        positions_m: x, y and z of each, where known, else NaN (it then stands at the end of the lane), float64, (L, 3).
-            Vehicles wait where the lane begins, if it is nearer to its first point than to its last or the lane lies in
-            a junction, else where it ends.
+        positions_m: x, y and z of each light, or NaN if unknown (it is then placed at the end of the lane), float64,
+            (L, 3). Vehicles wait at the start of the lane if the light is nearer to its first than to its last point,
+            or if the lane is in a junction, else at its end.
 
     Raises:
-        InvalidArgumentError: An array has another shape, a lane is there twice or has no id, or a state is none.
+        InvalidArgumentError: An array has the wrong shape, a lane is repeated or has no id, or a state is invalid.
     """
 
     lane_ids: tuple[str, ...]
@@ -239,7 +240,7 @@ class SourceLights:
 
     @classmethod
     def none(cls, num_steps: int) -> "SourceLights":
-        """Return the lights of a scene in which none is seen."""
+        """Return the lights of a scene without observed lights."""
         return cls((), np.zeros((0, num_steps), np.uint8), np.zeros((0, 3)))
 
 
@@ -248,17 +249,17 @@ class SourceScene:
     """One scene of another dataset, T steps long.
 
     Attributes:
-        name: What the source calls it.
-        timestamps_ns: When each step was, since 1970 where that is known, ascending, int64, (T,), T at least 1.
+        name: Name in the source.
+        timestamps_ns: Time of each step, since 1970 if known, ascending, int64, (T,), T at least 1.
         ego: The AV.
-        tracks: The other road users; the AV is none of them.
+        tracks: The other road users, without the AV.
         lights: The lights.
-        map: The map around it, or the whole map; pieces of one name have one frame and are joined by their ids.
-        remarks: What was left out or mended of this scene in reading, one sentence each, with the names of the source.
+        map: The map around the scene, or the whole map; pieces with the same name share a frame and are merged by ids.
+        remarks: What was dropped or repaired while reading the scene, one sentence each, with the names of the source.
 
     Raises:
-        InvalidArgumentError: There is no step, times do not ascend or are beyond their bounds, the parts have other
-            numbers of steps, or something is too far from the AV, or it leaps.
+        InvalidArgumentError: There is no step, times do not ascend or are out of range, the parts differ in their
+            number of steps, something is too far from the AV, or the AV jumps.
     """
 
     name: str
@@ -301,7 +302,7 @@ class SourceScene:
             )
         object.__setattr__(self, "remarks", tuple(self.remarks))
 
-        # Tracks and elements of the map are not too far from the AV.
+        # tracks and map elements must be near the AV
         first_m = self.ego.positions_m[0]
         self.map.require_near(first_m)
         for lane, position_m in zip(self.lights.lane_ids, self.lights.positions_m, strict=True):
@@ -314,12 +315,12 @@ class SourceScene:
             track, step, _ = np.argwhere(is_wrong)[0].tolist()
             raise InvalidArgumentError(
                 f"positions_m of track {self.tracks.ids[track]!r} must be within {FURTHEST_FROM_AV_M:g} m of the first "
-                f"place of the AV, {first_m[:2].tolist()}, got {self.tracks.positions_m[track, step].tolist()} in step "
-                f"{step}"
+                f"position of the AV, {first_m[:2].tolist()}, got {self.tracks.positions_m[track, step].tolist()} in "
+                f"step {step}"
             )
         require_within("positions_m", "the AV", self.ego.positions_m, FURTHEST_FROM_AV_M, unit="m", around=first_m)
 
-        # An AV that leaps from step to step is damaged.
+        # an AV that jumps between steps indicates damaged data
         steps_m = np.linalg.norm(np.diff(self.ego.positions_m, axis=0), axis=1)
         speeds_mps = steps_m / (np.diff(self.timestamps_ns) / 1e9)
         if (speeds_mps > GREATEST_AV_SPEED_MPS).any():

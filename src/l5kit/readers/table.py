@@ -1,4 +1,4 @@
-"""Reader of somebody's own logs: tables with a row for each track and time, or MCAP files, and a column map in YAML."""
+"""Reader of users' own logs: tables with a row per track and time, or MCAP files, and a column map in YAML."""
 
 import os
 from functools import cached_property
@@ -18,7 +18,7 @@ from l5kit.readers.table_rows import MCAP_SUFFIXES, SUFFIXES, TableRows, read_ro
 from l5kit.readers.table_scene import scene_of_rows
 
 COLUMNS_FILE: Final = "columns.yaml"
-"""Name of the column map in the folder of the tables, where none is named."""
+"""Default name of the column map, in the folder of the tables."""
 
 _SPLITS: Final = ("train", "val", "test")
 _MAP_NAME: Final = "map"
@@ -26,18 +26,18 @@ _MOST_PIECES: Final = 100_000
 
 
 class TableReader:
-    """Reads tables, one scene or several in each; a :class:`~l5kit.readers.reader.Reader`.
+    """Reader of tables with one or several scenes each; a :class:`~l5kit.readers.reader.Reader`.
 
     Args:
-        source: The folder of the tables; those in folders ``train``, ``val`` and ``test`` are of these splits.
-        columns: What their columns mean; None for ``columns.yaml`` in the folder.
+        source: The folder of the tables; subfolders ``train``, ``val`` and ``test`` become splits.
+        columns: The column map; None for ``columns.yaml`` in the folder.
 
     Attributes:
         source: The folder.
 
     Raises:
-        ConfigError: The column map is not as it should be.
-        DatasetNotFoundError: There is no folder, or no column map.
+        ConfigError: The column map is invalid.
+        DatasetNotFoundError: The folder or the column map does not exist.
     """
 
     def __init__(self, source: str | os.PathLike[str], columns: str | os.PathLike[str] | None = None) -> None:
@@ -53,13 +53,13 @@ class TableReader:
         self._last_read: tuple[str, TableRows] | None = None
 
     def __getstate__(self) -> PickledState:
-        """Return all but the rows that were read last."""
+        """Return the state without cached rows and map."""
         left_out = ("_last_read", "_map")
         return {name: value for name, value in vars(self).items() if name not in left_out} | {"_last_read": None}
 
     @cached_property
     def info(self) -> SourceInfo:
-        """What holds for all scenes."""
+        """Facts that hold for all scenes."""
         columns, names = self._columns, self._columns.names
         missing = ["Traffic lights."]
         if columns.map_file is None:
@@ -71,7 +71,7 @@ class TableReader:
                 "heading" not in names,
                 "Headings: the direction of motion, held while a track is slower than 0.5 m/s.",
             ),
-            ("velocity_x" not in names, "Velocities: differences of places."),
+            ("velocity_x" not in names, "Velocities: differences of positions."),
             ("length" not in names, "Sizes: usual ones of the class, or those of sizes: in the column map."),
             (has_no_height, "Heights: usual ones of the class, or those of sizes: in the column map."),
             ("class" not in names, "Classes: all are cars."),
@@ -92,7 +92,7 @@ class TableReader:
         )
 
     def list_scenes(self) -> list[SceneRef]:
-        """Return where the scenes are; files with several scenes are gone through once.
+        """Return the locations of the scenes; files with several scenes are read once for this.
 
         Raises:
             DatasetNotFoundError: There are no tables.
@@ -108,15 +108,15 @@ class TableReader:
                 continue
             try:
                 rows = self._rows_of(file)
-            except (ValueError, TypeError):  # of which reading tells
+            except (ValueError, TypeError):  # reported by read
                 refs.append(SceneRef(split, stem, file, others=others))
                 continue
-            # Each value of the column of scenes is one, and each of these may be cut into pieces.
+            # Each value of the scene column is a scene, which may be cut into pieces.
             for scene, scene_name in enumerate(rows.scene_names):
                 name, record = (f"{stem}/{scene_name}", f"scene {scene_name!r}") if scene_name else (stem, "")
                 try:
                     num_pieces = len(self._pieces_of(rows, scene)) if columns.scene_s is not None else 0
-                except ValueError:  # of which reading its first piece tells
+                except ValueError:  # reported when its first piece is read
                     refs.append(SceneRef(split, name, file, record, (scene, 0), others))
                     continue
                 if not num_pieces:
@@ -130,7 +130,7 @@ class TableReader:
         """Return a scene with its map.
 
         Raises:
-            SourceDataError: The table or the map cannot be read, or tells what cannot be.
+            SourceDataError: The table or the map cannot be read, or holds impossible values.
         """
         source_map, remarks = self._map
         with naming_source(ref.file, ref.record):
@@ -159,14 +159,14 @@ class TableReader:
 
     @cached_property
     def _map(self) -> tuple[SourceMap, list[str]]:
-        """The map, and what was found out in reading it."""
+        """The map, and remarks from reading it."""
         columns = self._columns
         if columns.map_file is None:
             return SourceMap(_MAP_NAME), []
         return read_geojson(columns.map_file, name=_MAP_NAME, origin=columns.map_origin)
 
     def _rows_of(self, file: str) -> TableRows:
-        """Return the rows of a file; those of the last one are kept, as it may have many scenes."""
+        """Return the rows of a file; those of the last file are cached, as it may have many scenes."""
         last = self._last_read
         if last is None or last[0] != file:
             last = file, read_rows(self.source / file, self._columns)
@@ -174,7 +174,7 @@ class TableReader:
         return last[1]
 
     def _pieces_of(self, rows: TableRows, scene: int) -> list[Int64Array]:
-        """Return the rows of each piece of a scene, those of ``scene_seconds``; empty pieces are left out."""
+        """Return the rows of each non-empty piece of ``scene_seconds`` of a scene."""
         chosen = np.flatnonzero(rows.scenes == scene)
         length_ns = round((self._columns.scene_s or 0.0) * 1e9)
         times_ns = rows.times_ns[chosen]
@@ -184,11 +184,11 @@ class TableReader:
         return [chosen[pieces == piece] for piece in np.unique(pieces)]
 
     def _step_time_s(self) -> float:
-        """Return the usual time between two steps of the first scene that can be read, whole milliseconds."""
+        """Return the median step of the first readable table's first scene, rounded to milliseconds."""
         for file in self._files[:10]:
             try:
                 rows = self._rows_of(file)
-            except (ValueError, TypeError):  # of which reading tells
+            except (ValueError, TypeError):  # reported by read
                 continue
             times_ns = np.unique(rows.times_ns[rows.scenes == 0])
             if len(times_ns) < 2:

@@ -1,4 +1,4 @@
-"""What the columns of somebody's tables mean: a YAML file with names, units, classes and sizes, checked."""
+"""Column map of users' tables: a YAML file with names, units, classes and sizes, validated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from l5kit.errors import ConfigError
 from l5kit.readers.source_bounds import GREATEST_SIZE_M, is_text
 
 NO_AV: Final = "none"
-"""In place of the id of the AV: nobody is it, and a vehicle is taken for it."""
+"""Value of ``av`` if no track is the AV; a vehicle is chosen instead."""
 
 OTHER_CLASS: Final = "other"
-"""What is not listed among the classes, or everything where tables tell no class."""
+"""Class of anything not listed among the classes, or of everything if tables have no class."""
 
 _PREFIX: Final = "PERCEPTION_LABEL_"
 _NEEDED: Final = ("time", "track", "x", "y")
@@ -25,7 +25,7 @@ _KEYS: Final = (
 )
 _MCAP_KEYS: Final = ("objects", "av_pose", "av_size", "class")
 _OF_TABLES: Final = ("columns", "time_unit", "heading_unit")
-"""Keys that say what tables mean; messages say it themselves."""
+"""Keys that only apply to tables; messages define these themselves."""
 
 _OF_MESSAGES: Final = ("time", "track", "x", "y", "z", "heading", "length", "width", "height")
 _NS_OF_UNIT: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
@@ -51,14 +51,14 @@ _OTHER_SIZE_M: Final = (1.0, 1.0, 1.0)
 
 @dataclass(frozen=True)
 class McapTopics:
-    """Which messages of MCAP files tell of road users.
+    """Topics and keys of MCAP files to read.
 
     Attributes:
         objects: Topics of ``foxglove.SceneUpdate``, whose entities with a cube are road users.
-        av_pose: Topic with the pose of the AV, ``foxglove.PoseInFrame`` or ``foxglove.FrameTransform``; None where it
+        av_pose: Topic with the pose of the AV, ``foxglove.PoseInFrame`` or ``foxglove.FrameTransform``; None if the AV
             is an entity.
-        av_size_m: Length, width and height of the AV of such a topic.
-        class_key: Key of the class among the metadata of entities; None where all are cars.
+        av_size_m: Length, width and height of the AV if it has such a topic.
+        class_key: Key of the class in the metadata of entities; None if all are cars.
     """
 
     objects: tuple[str, ...]
@@ -69,22 +69,22 @@ class McapTopics:
 
 @dataclass(frozen=True)
 class TableColumns:
-    """What the columns of tables mean.
+    """The column map: meaning of the columns of tables.
 
     Attributes:
-        names: Name of the column of each meaning, such as ``time`` or ``x``; optional ones may lack.
-        av: Id of the track of the AV, or :data:`NO_AV`.
-        classes: Label for each class of the tables; empty where all are cars.
-        sizes_m: Length, width and height for each label, where tables tell none.
-        ns_per_time: Nanoseconds of the unit of times.
-        is_in_degrees: Whether headings are.
-        step_s: Time between two frames, to which rows are interpolated; None where tables have such times.
-        scene_s: How long a scene is; None where each file, or each value of the column ``scene``, is one.
-        map_file: GeoJSON of the map; None for none.
-        map_origin: Latitude and longitude of x = y = 0, degrees, where the map has these; None for metres.
-        dataset: What the data is called.
+        names: Name of the column of each meaning, such as ``time`` or ``x``; optional ones may be absent.
+        av: Id of the AV's track, or :data:`NO_AV`.
+        classes: Label for each class of the tables; empty if all are cars.
+        sizes_m: Length, width and height for each label, for tables without sizes.
+        ns_per_time: Nanoseconds per unit of time.
+        is_in_degrees: Whether headings are in degrees.
+        step_s: Time between frames, to which rows are interpolated; None to use the times of the tables.
+        scene_s: Duration of a scene; None if each file, or each value of the column ``scene``, is a scene.
+        map_file: GeoJSON of the map, or None.
+        map_origin: Latitude and longitude of x = y = 0 in degrees, for a map in these; None for a map in metres.
+        dataset: Name of the dataset.
         licence: Its licence.
-        mcap: What is read of MCAP files; None where there are tables.
+        mcap: Topics to read from MCAP files; None for tables.
     """
 
     names: Mapping[str, str]
@@ -103,16 +103,16 @@ class TableColumns:
 
     @property
     def label_mapping(self) -> dict[str, str]:
-        """Label of each class, and of those that are not listed."""
+        """Label of each class, and of the classes that are not listed."""
         return {**self.classes, OTHER_CLASS: f"{_PREFIX}UNKNOWN" if "class" in self.names else _DEFAULT_LABEL}
 
     def size_of(self, label: str) -> tuple[float, float, float]:
-        """Return length, width and height of road users of a label, metres."""
+        """Return the default length, width and height for a label, metres."""
         return self.sizes_m.get(label, _USUAL_SIZES_M.get(label, _OTHER_SIZE_M))
 
 
 def read_columns(file: Path) -> TableColumns:
-    """Read what columns mean.
+    """Read and validate a column map.
 
     Args:
         file: The YAML file; the path of the map in it is relative to its folder.
@@ -167,7 +167,7 @@ def read_columns(file: Path) -> TableColumns:
 
 
 def _mcap_of(content: Mapping[object, object], called: str) -> McapTopics | None:
-    """Return what is read of MCAP files; None for tables."""
+    """Return the MCAP topics; None for tables."""
     value = content.get("mcap")
     if value is None:
         return None

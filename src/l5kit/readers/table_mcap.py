@@ -1,4 +1,4 @@
-"""MCAP files as tables: boxes of ``foxglove.SceneUpdate`` and poses of the AV, brought to one frame; needs ``mcap``."""
+"""MCAP files as tables: boxes of ``foxglove.SceneUpdate`` and AV poses, transformed to one frame; needs ``mcap``."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -20,13 +20,13 @@ _SCENES, _POSE, _TRANSFORM, _TRANSFORMS = (
 _MOST_BYTES: Final = 8 << 30
 _MOST_BYTES_OF_RECORD: Final = 1 << 30
 _STALE_NS: Final = 500_000_000
-"""A frame that moves is known within this time of where a transform says it, half a second."""
+"""Maximum age of the nearest transform of a moving frame: half a second."""
 
 _Decoder = Callable[[bytes], Any]
 
 
 class _Message(NamedTuple):
-    """A message with its topic, the name of its schema, and when it was logged."""
+    """A message with its topic, the name of its schema, and its log time."""
 
     topic: str
     schema: str
@@ -35,7 +35,7 @@ class _Message(NamedTuple):
 
 
 class _Box(NamedTuple):
-    """A box of a message: when and of which track and class it is, its frame, pose in it, and size."""
+    """A box of a message: time, track, class, coordinate frame, pose in that frame, and size."""
 
     time_ns: int
     track: str
@@ -47,14 +47,14 @@ class _Box(NamedTuple):
 
 
 class _Frames:
-    """Where frames are in others, by the transforms of a file."""
+    """Tree of coordinate frames, built from the transforms of a file."""
 
     def __init__(self) -> None:
         self._parents: dict[str, str] = {}
         self._transforms: dict[str, list[tuple[int, list[float], list[float]]]] = {}
 
     def add(self, time_ns: int, transform: Any) -> None:
-        """Take a transform."""
+        """Add a transform."""
         parent, child = (_text(transform, name) for name in ("parent_frame_id", "child_frame_id"))
         if self._parents.setdefault(child, parent) != parent:
             raise ValueError(f"frame {child!r} has two parents, {self._parents[child]!r} and {parent!r}")
@@ -64,7 +64,7 @@ class _Frames:
     def to_root(
         self, frame: str, times_ns: Int64Array, positions_m: Float64Array, rotations: Float64Array
     ) -> tuple[str, Float64Array, Float64Array]:
-        """Return poses (N,) of a frame in the one that no transform leads out of, and its name."""
+        """Transform poses (N,) of a frame to its root frame, and return them with the name of the root."""
         passed: list[str] = []
         while frame in self._parents:
             if frame in passed:
@@ -72,7 +72,7 @@ class _Frames:
             passed.append(frame)
             known = sorted(self._transforms[frame], key=lambda each: each[0])
             known_ns = np.array([each[0] for each in known], np.int64)
-            # of a frame that moves the transform that is nearest in time, if it is near
+            # a moving frame uses the transform nearest in time, if that is near enough
             before, after = rows_around(known_ns, times_ns)
             nearest = np.where(times_ns - known_ns[before] <= known_ns[after] - times_ns, before, after)
             away_ns = np.abs(known_ns[nearest] - times_ns)
@@ -91,17 +91,17 @@ class _Frames:
 def read_messages(path: Path, topics: McapTopics, *, av: str) -> pa.Table:
     """Return the boxes of an MCAP file as a table, a row for each road user and message.
 
-    Boxes are brought to the frame that the transforms of the file lead to. Times are those that entities tell, or where
-    they tell none, when the message was logged.
+    Boxes are transformed to the root frame of the file's transforms. Times are the timestamps of entities, or the log
+    time of the message if an entity has none.
 
     Args:
-        path: The file, of messages in protobuf or JSON.
-        topics: What is read of it.
-        av: The track of the AV; with ``av_pose`` also the frame that it has among transforms.
+        path: The file, with messages in protobuf or JSON.
+        topics: Topics and keys to read.
+        av: Track id of the AV; with ``av_pose`` also the name of its frame in transforms.
 
     Raises:
         MissingDependencyError: The library ``mcap`` is missing.
-        ValueError: The file is none, cut off or damaged, a topic is missing, or a message does not tell what it should.
+        ValueError: The file is not MCAP, truncated or damaged, a topic is missing, or a message lacks a field.
     """
     boxes, frames, known, keys = list[_Box](), _Frames(), dict[str, str](), set[str]()
     for message in _messages_of(path):
@@ -122,7 +122,7 @@ def read_messages(path: Path, topics: McapTopics, *, av: str) -> pa.Table:
             f"mcap.class is {topics.class_key!r}, which no entity has{did_you_mean(topics.class_key, keys)}; keys of "
             f"their metadata: {listed}"
         )
-    # All in the frame that transforms lead to, which must be one.
+    # transform everything to the root frame, of which there must be only one
     times_ns = np.array([box.time_ns for box in boxes], np.int64)
     positions_m = np.array([box.position_m for box in boxes], np.float64).reshape(-1, 3)
     rotations = rotations_of(np.array([box.rotation for box in boxes], np.float64).reshape(-1, 4))
@@ -145,7 +145,7 @@ def read_messages(path: Path, topics: McapTopics, *, av: str) -> pa.Table:
 
 
 def _take(message: _Message, topics: McapTopics, av: str, boxes: list[_Box], frames: _Frames) -> set[str]:
-    """Put what a message tells to the rows, or to the transforms; return the keys of the metadata of its entities."""
+    """Add a message to the boxes or the transforms; return the metadata keys of its entities."""
     keys, av_size_m = set[str](), list(topics.av_size_m)
     if message.schema in (_TRANSFORM, _TRANSFORMS):
         several = message.schema == _TRANSFORMS
@@ -175,7 +175,7 @@ def _take(message: _Message, topics: McapTopics, av: str, boxes: list[_Box], fra
 
 
 def _messages_of(path: Path) -> Iterator[_Message]:
-    """Yield the messages of a file with a schema that is known here, in the order of the file."""
+    """Yield the messages with a supported schema, in the order of the file."""
     try:
         from mcap.records import Channel, Chunk, Message, Schema
         from mcap.stream_reader import StreamReader, breakup_chunk
@@ -210,14 +210,14 @@ def _messages_of(path: Path) -> Iterator[_Message]:
                         yield _Message(topic, name, record.log_time, decode(record.data))
     except ValueError:
         raise
-    except Exception as error:  # parsers and decompressors of the file have kinds of their own
+    except Exception as error:  # parsers and decompressors raise errors of many kinds
         raise ValueError(
-            f"it is no MCAP file, cut off, or damaged: {error_line(error)}; copy it again, or mend it with mcap recover"
+            f"it is no MCAP file, cut off, or damaged: {error_line(error)}; copy it again, or run mcap recover on it"
         ) from error
 
 
 def _decoder_of(name: str, encoding: str, data: bytes, message_encoding: str) -> _Decoder:
-    """Return what reads the messages of a schema."""
+    """Return the decoder of the messages of a schema."""
     if message_encoding == "json":
         return json.loads
     if message_encoding != "protobuf" or encoding != "protobuf":
@@ -234,7 +234,7 @@ def _decoder_of(name: str, encoding: str, data: bytes, message_encoding: str) ->
 
 
 def _value(message: Any, name: str, default: Any = None) -> Any:
-    """Return a field of a message, which is a mapping in JSON."""
+    """Return a field of a message; JSON messages are mappings."""
     value = message.get(name, default) if isinstance(message, Mapping) else getattr(message, name, default)
     if value is None:
         raise ValueError(f"it has no {name!r}")
@@ -242,7 +242,7 @@ def _value(message: Any, name: str, default: Any = None) -> Any:
 
 
 def _text(message: Any, name: str) -> str:
-    """Return a text of a message."""
+    """Return a text field of a message."""
     value = _value(message, name)
     if not isinstance(value, str):
         raise ValueError(f"{name} must be text, got {value!r:.40}")
@@ -256,7 +256,7 @@ def _number(value: Any, name: str) -> float:
 
 
 def _as_pose(transform: Any) -> dict[str, Any]:
-    """Return a transform as a pose of the frame that it is of."""
+    """Return a transform as the pose of its child frame."""
     return {"position": _value(transform, "translation"), "orientation": _value(transform, "rotation")}
 
 
@@ -269,7 +269,7 @@ def _pose_of(pose: Any) -> tuple[list[float], list[float]]:
 
 
 def _time_of(message: Any, logged_ns: int) -> int:
-    """Return the time that a message tells, nanoseconds; when it was logged, where it tells none."""
+    """Return the timestamp of a message in nanoseconds, or its log time if it has none."""
     stamp = message.get("timestamp") if isinstance(message, Mapping) else getattr(message, "timestamp", None)
     if stamp is None:
         return logged_ns

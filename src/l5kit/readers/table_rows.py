@@ -1,4 +1,4 @@
-"""Rows of somebody's tables as plain arrays: CSV, Parquet or MCAP, with columns whose meaning a column map tells."""
+"""Rows of users' tables as plain arrays, from CSV, Parquet or MCAP with a column map."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,17 +19,17 @@ from l5kit.readers.table_columns import OTHER_CLASS, TableColumns
 from l5kit.readers.table_mcap import read_messages
 
 SUFFIXES: Final = (".csv", ".parquet")
-"""Names of files of tables end so."""
+"""Suffixes of table files."""
 
 MCAP_SUFFIXES: Final = (".mcap",)
-"""Those of files of messages."""
+"""Suffixes of message files."""
 
 _MOST_BYTES: Final = 8 << 30
 _MOST_ROWS: Final = 200_000_000
 _DELIMITERS: Final = (",", ";", "\t")
 _LONGEST_HEADER: Final = 1 << 16
 _SINCE_1970_NS: Final = 10**17
-"""Times from here on count from 1970; earlier ones from the start of a recording."""
+"""Smallest time that counts as time since 1970; smaller times are relative to the start of the recording."""
 
 _START_NS: Final = 1_000_000_000
 _NUMBERS: Final = ("x", "y", "z", "heading", "length", "width", "height", "velocity_x", "velocity_y")
@@ -41,13 +41,13 @@ class TableRows:
     """R rows of a table.
 
     Attributes:
-        times_ns: Time of each, int64, (R,).
-        tracks: Number of its track among ``track_names``, (R,).
+        times_ns: Time of each row, int64, (R,).
+        tracks: Index of the row's track in ``track_names``, (R,).
         track_names: Ids of the tracks, sorted.
-        numeric: Columns of numbers that there are, by their meaning, float64, (R,) each; headings in radians.
-        classes: Class of each track, as its first row has it; ``other`` where the table tells none.
-        scenes: Number of its scene among ``scene_names``, (R,).
-        scene_names: Ids of the scenes, sorted; one empty name where the table is one scene.
+        numeric: The numeric columns by their meaning, float64, (R,) each; headings in radians.
+        classes: Class of each track, from its first row; ``other`` if the table has no classes.
+        scenes: Index of the row's scene in ``scene_names``, (R,).
+        scene_names: Ids of the scenes, sorted; one empty name if the table is a single scene.
     """
 
     times_ns: Int64Array
@@ -68,11 +68,11 @@ def read_rows(path: Path, columns: TableColumns) -> TableRows:
 
     Args:
         path: A CSV file with a header, a Parquet file, or an MCAP file.
-        columns: What its columns mean.
+        columns: The column map.
 
     Raises:
         MissingDependencyError: The library for MCAP files is missing.
-        TypeError: A column holds something else.
+        TypeError: A column has another type.
         ValueError: The file is no such table, has no rows, or a column is missing or has rows without a value.
     """
     table = (
@@ -97,7 +97,7 @@ def read_rows(path: Path, columns: TableColumns) -> TableRows:
         classes = tuple(names[number] for number in of_rows[firsts])
     scenes, scene_names = texts.get("scene", (np.zeros(len(tracks), np.int64), ("",)))
 
-    # Times that count from the start of a recording begin one second after 1970, as logs know no time 0.
+    # Relative times start one second after 1970, as 0 is not a valid time of a log.
     time, name = chosen["time"], columns.names["time"]
     _require_whole(time, name)
     if pa.types.is_timestamp(time.type):
@@ -111,7 +111,7 @@ def read_rows(path: Path, columns: TableColumns) -> TableRows:
 
 
 def _read_table(path: Path, names: list[str]) -> pa.Table:
-    """Return the columns of a file that are asked for."""
+    """Return the requested columns of a file."""
     try:
         require_regular_file(path, called="table")
         if path.stat().st_size > _MOST_BYTES:
@@ -138,7 +138,7 @@ def _read_table(path: Path, names: list[str]) -> pa.Table:
             convert_options=pyarrow.csv.ConvertOptions(include_columns=list(dict.fromkeys(names))),
         )
     except FileNotFoundError as error:
-        raise ValueError("there is no such file any more") from error
+        raise ValueError("the file no longer exists") from error
     except (pa.ArrowException, OSError, KeyError) as error:
         kind = "Parquet" if path.suffix == ".parquet" else "CSV with a header"
         raise ValueError(f"it cannot be read as {kind}: {' '.join(str(error).split())}") from error
@@ -162,7 +162,7 @@ def _require_whole(column: pa.ChunkedArray, name: str) -> None:
 
 
 def _codes_of(column: pa.ChunkedArray, name: str) -> tuple[Int64Array, tuple[str, ...]]:
-    """Return the number of the text of each row, and the texts in order; whole numbers are text, and in their order."""
+    """Return the code of each row's text, and the texts in order; whole numbers become texts in numeric order."""
     _require_whole(column, name)
     kind = value_type(column)
     if pa.types.is_floating(kind):
@@ -188,7 +188,7 @@ def _values_of(column: pa.ChunkedArray, name: str) -> Float64Array:
         if pa.types.is_string(column.type):
             texts = column.to_pylist()
             row = 0
-            for number, text in enumerate(texts):  # the first one that is no number
+            for number, text in enumerate(texts):  # the first text that is no number
                 try:
                     float(text)
                 except ValueError:

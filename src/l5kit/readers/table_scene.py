@@ -1,4 +1,4 @@
-"""Scenes of the rows of a table: tracks in the steps of a scene, one of them the AV."""
+"""Scenes from rows of a table: tracks on the time steps of the scene, one of them the AV."""
 
 from dataclasses import dataclass
 
@@ -13,18 +13,18 @@ from l5kit.readers.table_columns import NO_AV, OTHER_CLASS, TableColumns
 from l5kit.readers.table_rows import TableRows
 
 _LONGEST_BRACKET = 1.9
-"""Between two rows of a track this many of its usual steps apart or more there is a gap."""
+"""Rows of a track further apart than this multiple of its median step have a gap between them."""
 
 _VEHICLES = ("CAR", "VAN", "BUS", "TRUCK", "EMERGENCY_VEHICLE", "OTHER_VEHICLE", "TRAM")
 _MOST_NAMED = 10
 _ADVICE = "; cut it with scene_seconds: 20, for example"
 _LEAST_SEEN = 0.6
-"""Part of the times of a scene at which the AV has a row at least; else tracks have times of their own."""
+"""Least share of the times of a scene at which the AV has a row; below it, tracks have unsynchronized times."""
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """Values of N tracks in T steps: whether each is seen, and each column of numbers, (N, T)."""
+    """Values of N tracks in T steps: validity and each numeric column, (N, T)."""
 
     times_ns: Int64Array
     is_valid: BoolArray
@@ -37,15 +37,15 @@ def scene_of_rows(
     """Return a scene.
 
     Args:
-        name: What it is called.
+        name: Name of the scene.
         rows: The table.
         chosen: Rows of the scene, (R,).
-        columns: What the columns mean.
-        source_map: The map around it.
-        remarks: What was found out in reading, to which more is added.
+        columns: The column map.
+        source_map: The map.
+        remarks: Remarks so far, to which more are added.
 
     Raises:
-        ValueError: The AV has no track, or a track is in a step twice.
+        ValueError: The AV has no track, or a track has two rows in a step.
     """
     track_codes, tracks = np.unique(rows.tracks[chosen], return_inverse=True)
     ids = [rows.track_names[number] for number in track_codes]
@@ -64,7 +64,7 @@ def scene_of_rows(
     if steps.stop - steps.start < len(grid.times_ns):
         remarks.append(f"Steps {steps.start} to {steps.stop - 1} of {len(grid.times_ns)} are kept, those with the AV.")
 
-    # A log has a pose of the AV in each frame: steps before its first row and behind its last one go.
+    # A log has a pose of the AV in each frame, so steps before its first row and after its last one are dropped.
     grid = _Grid(
         grid.times_ns[steps],
         grid.is_valid[:, steps],
@@ -105,7 +105,7 @@ def scene_of_rows(
 def _row_of_av(
     ids: list[str], classes: list[str], is_valid: BoolArray, columns: TableColumns, remarks: list[str]
 ) -> int:
-    """Return the row of the AV; where nobody is it, that of the vehicle which is seen the longest.
+    """Return the row of the AV; without an AV, that of the vehicle that is seen the longest.
 
     Raises:
         ValueError: The AV has no track, or there is no vehicle.
@@ -123,14 +123,14 @@ def _row_of_av(
     if not is_vehicle.any():
         raise ValueError("there is no vehicle that could be taken for the AV")
     row = int(np.argmax(np.where(is_vehicle, is_valid.sum(axis=1), -1)))
-    remarks.append(f"Nobody is the AV; track {ids[row]!r}, the vehicle that is seen the longest, is taken for it.")
+    remarks.append(f"No AV is given; track {ids[row]!r}, the vehicle that is seen the longest, is used.")
     return row
 
 
 def _shared_grid(
     row_times_ns: Int64Array, tracks: Int64Array, ids: list[str], values: dict[str, Float64Array]
 ) -> _Grid:
-    """Return tracks in the steps at which rows are."""
+    """Return the tracks on the set of all times of the rows."""
     times_ns, steps = np.unique(row_times_ns, return_inverse=True)
     shape = len(ids), len(times_ns)
     require_few_states(*shape, advice=_ADVICE)
@@ -149,12 +149,12 @@ def _shared_grid(
 def _even_grid(
     row_times_ns: Int64Array, tracks: Int64Array, ids: list[str], values: dict[str, Float64Array], step_ns: int
 ) -> _Grid:
-    """Return tracks in even steps, between whose rows is interpolated; gaps stay gaps."""
+    """Return the tracks interpolated to even steps; gaps remain gaps."""
     times_ns = np.arange(row_times_ns.min(), row_times_ns.max() + step_ns // 100 + 1, step_ns, dtype=np.int64)
     shape = len(ids), len(times_ns)
     require_few_states(*shape, advice=_ADVICE)
     is_valid, numeric = np.zeros(shape, np.bool_), {meaning: np.zeros(shape) for meaning in values}
-    order = np.lexsort((row_times_ns, tracks))  # rows of each track in the order of their times
+    order = np.lexsort((row_times_ns, tracks))  # rows of each track by time
     starts = np.searchsorted(tracks[order], np.arange(len(ids) + 1))
     start_ns, near_ns = times_ns[0], max(step_ns // 100, 1)
     for track in range(len(ids)):
@@ -164,15 +164,15 @@ def _even_grid(
         if (gaps_ns == 0).any():
             raise ValueError(f"track {ids[track]!r} has two rows at {known_ns[int(np.argmin(gaps_ns))]} ns")
 
-        # A step is valid near a row, and between two rows that are no further apart than 1.9 times the usual ones of
-        # the track, or than 1.9 steps where these are longer.
+        # A step is valid near a row, and between two rows that are at most 1.9 times the track's median interval apart,
+        # or 1.9 steps if these are longer.
         before, after = rows_around(known_ns, times_ns)
         is_near = np.minimum(np.abs(known_ns[after] - times_ns), np.abs(known_ns[before] - times_ns)) <= near_ns
         longest_ns = _LONGEST_BRACKET * max(float(np.median(gaps_ns)), step_ns) if len(gaps_ns) else 0.0
         is_inside = (times_ns >= known_ns[0]) & (times_ns <= known_ns[-1])
         is_valid[track] = is_near | (is_inside & (known_ns[after] - known_ns[before] <= longest_ns))
 
-        # Headings are unwrapped, so that nothing turns the long way round between two rows.
+        # headings are unwrapped, so that interpolation takes the short way round
         seconds, known_s = (times_ns - start_ns) / 1e9, (known_ns - start_ns) / 1e9
         for meaning, column in values.items():
             known = np.unwrap(column[rows]) if meaning == "heading" else column[rows]
@@ -183,8 +183,8 @@ def _even_grid(
 def _boxes_of(grid: _Grid, usual_m: Float64Array) -> tuple[Float64Array, Float64Array, Float64Array, Float64Array]:
     """Return positions (N, T, 2), velocities (N, T, 2), headings (N, T) and sizes (N, T, 3) of tracks.
 
-    What the table does not tell is made of what it does: velocities of positions, headings of velocities, and sizes are
-    the usual ones of each track, (N, 3).
+    Missing columns are derived: velocities from positions, headings from velocities; sizes default to the usual ones of
+    each track, (N, 3).
     """
     numeric = grid.numeric
     positions_m = np.stack([numeric["x"], numeric["y"]], axis=-1)

@@ -1,7 +1,7 @@
-"""TFRecord files: records of bytes one after the other, each with checksums of its length and of its content.
+"""TFRecord files: consecutive records of bytes, with checksums of lengths and contents.
 
-A record is its length (8 bytes, little-endian), a masked CRC-32C of these bytes (4), the content and a masked CRC-32C
-of it (4). A file has no index: whoever wants a record walks over the lengths before it.
+A record is its length (8 bytes, little-endian), a masked CRC-32C of the length (4), the content and a masked CRC-32C
+of the content (4). There is no index, so finding a record means reading the lengths before it.
 """
 
 import os
@@ -20,18 +20,18 @@ _HEAD_SIZE = _LENGTH_SIZE + _CRC_SIZE
 _CRC_MASK = 0xA282EAD8
 _SEARCHED_AT_ONCE = 1 << 22
 _SEARCHED_TIMES = 4
-"""So often as many bytes as a file has are compared in the search for records in it."""
+"""Search budget: how many times the bytes of a file may be checked when searching for records after damage."""
 
 _GZIP_START = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
 class RecordSpan:
-    """Where a record lies in its file.
+    """Location of a record in its file.
 
     Attributes:
-        number: Its number in the file, from 0 on; behind damage, as far as records could be told apart there.
-        start: First byte of the record, which is that of its length.
+        number: Its index in the file; after damage, counting only the records that could be identified.
+        start: First byte of the record, where its length begins.
         length: Bytes of its content.
     """
 
@@ -41,16 +41,16 @@ class RecordSpan:
 
     @property
     def end(self) -> int:
-        """Byte behind the record."""
+        """Byte after the record."""
         return self.start + _HEAD_SIZE + self.length + _CRC_SIZE
 
 
 @dataclass(frozen=True)
 class RecordDamage:
-    """A stretch of a file that holds no whole record.
+    """A stretch of a file without an intact record.
 
     Attributes:
-        number: Number of the first record that is lost there.
+        number: Index of the first record that is lost there.
         start: First byte of the stretch.
         problem: What is wrong.
     """
@@ -64,23 +64,23 @@ Listed: TypeAlias = RecordSpan | RecordDamage
 
 
 def masked_crc32c(data: bytes) -> int:
-    """Return the checksum of bytes as TFRecord files have it: CRC-32C, turned by 15 bits, plus a constant."""
+    """Return the checksum of TFRecord files: CRC-32C, rotated by 15 bits, plus a constant."""
     crc: int = google_crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + _CRC_MASK) & 0xFFFFFFFF
 
 
 def list_records(path: str | os.PathLike[str]) -> Iterator[Listed]:
-    """Walk over the records of a file, of which only lengths are read, and over what is damaged.
+    """Iterate over the records of a file and its damaged stretches, reading only lengths.
 
-    Behind a length that is wrong the next record is searched for by its checksums, and the walk goes on there. The
-    search is given up in a file that is full of lengths whose contents are none.
+    After a wrong length the next record is searched for by its checksums, and the iteration continues there. The search
+    is limited, in case a file is full of valid lengths with invalid contents.
 
     Args:
         path: The file.
 
     Yields:
-        A place for each record, in the order of the file, and a damage for each stretch in which there is none.
-        Contents are not looked at: :func:`read_record` checks them.
+        A location for each record, in the order of the file, and a damage for each stretch without records. Contents
+        are not checked here, but by :func:`read_record`.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -105,11 +105,11 @@ def read_record(path: str | os.PathLike[str], record: RecordSpan) -> bytes:
 
     Args:
         path: The file.
-        record: Where the record is, from :func:`list_records`.
+        record: Location of the record, from :func:`list_records`.
 
     Raises:
-        CorruptedDataError: Length or content do not fit their checksums, or the file ends before; the message names the
-            byte, and whoever asks knows the file.
+        CorruptedDataError: Length or content do not match their checksums, or the file ends early; the message has the
+            byte but not the file.
         FileNotFoundError: There is no such file.
     """
     with Path(path).open("rb") as file:
@@ -131,15 +131,15 @@ def _damaged(start: int, problem: str) -> CorruptedDataError:
 
 
 def _record_at(file: BinaryIO, number: int, start: int, size: int) -> tuple[RecordSpan | None, str]:
-    """Return the record that starts at a byte, or None and what is wrong; the file is then behind its head."""
+    """Return the record that starts at a byte, or None and the problem; leave the file after its header."""
     file.seek(start)
     head = file.read(_HEAD_SIZE)
     if size == 0:
         return None, "the file is empty"
     if start == 0 and head.startswith(_GZIP_START):
-        return None, "the file is compressed by gzip; unpack it (gunzip) before"
+        return None, "the file is compressed by gzip; unpack it (gunzip) first"
     if len(head) < _HEAD_SIZE:
-        return None, f"the file ends within the length of the record, {len(head)} bytes behind its start"
+        return None, f"the file ends within the length of the record, {len(head)} bytes after its start"
     length = int.from_bytes(head[:_LENGTH_SIZE], "little")
     if masked_crc32c(head[:_LENGTH_SIZE]) != int.from_bytes(head[_LENGTH_SIZE:], "little"):
         return None, f"its length, {length}, does not fit its checksum"
@@ -150,7 +150,7 @@ def _record_at(file: BinaryIO, number: int, start: int, size: int) -> tuple[Reco
 
 
 def _content_of(file: BinaryIO, record: RecordSpan) -> bytes | None:
-    """Return the content of a record; None where it does not fit its checksum."""
+    """Return the content of a record, or None if it does not match its checksum."""
     file.seek(record.start + _HEAD_SIZE)
     content, crc = file.read(record.length), file.read(_CRC_SIZE)
     return content if masked_crc32c(content) == int.from_bytes(crc, "little") else None
@@ -158,22 +158,22 @@ def _content_of(file: BinaryIO, record: RecordSpan) -> bytes | None:
 
 @dataclass
 class _Search:
-    """The search for records behind damage in one file, which ends at some time also where all looks like records.
+    """Search for records after damage in one file, limited even if everything looks like a record.
 
     Attributes:
-        bytes_left: How many bytes of contents may still be compared with their checksums.
+        bytes_left: Bytes of contents that may still be checked against their checksums.
     """
 
     bytes_left: int
 
     def next_start(self, file: BinaryIO, start: int, size: int) -> int:
-        """Return where the next record starts whose checksums fit, from a byte on, or the size of the file."""
+        """Return the start of the next record with valid checksums, from a byte on, or the size of the file."""
         for block in range(start, size, _SEARCHED_AT_ONCE):
             file.seek(block)
             data = file.read(_SEARCHED_AT_ONCE + _HEAD_SIZE - 1)
 
-            # A length may start where its upper half is zero, as that of each record below 4 GB is; these are found at
-            # once, and few of them have a checksum that fits.
+            # The upper half of a length is zero for all records below 4 GB. Such offsets are found vectorized, and few
+            # of them have a valid checksum.
             is_zero = np.frombuffer(data, np.uint8) == 0
             num_offsets = max(len(data) - _HEAD_SIZE + 1, 0)
             fits = np.ones(num_offsets, np.bool_)

@@ -1,4 +1,4 @@
-"""Waymo Open Motion Dataset: a reader of its TFRecord files of scenarios."""
+"""Reader of the Waymo Open Motion Dataset, from its TFRecord files of scenarios."""
 
 import re
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from l5kit.readers.womd_scenario_pb2 import Scenario, Track
 _SPLIT = re.compile(r"(?:^|_)((?:training|validation|testing)(?:_interactive|_20s)?)$")
 
 _START_NS = 1_000_000_000
-"""When a scenario starts, as logs know no time 0."""
+"""Start time of scenarios, as 0 is not a valid time of a log."""
 
 _CLASSES = {
     "unset": "PERCEPTION_LABEL_UNKNOWN",
@@ -79,29 +79,29 @@ _STATES = (
     LightState.RED,  # flashing stop
     LightState.YELLOW,  # flashing caution
 )
-"""What each number of ``state`` shows; greater ones are not known."""
+"""Light state of each number of ``state``; greater numbers are unknown."""
 
 
 _COLUMNS = RowSchema(3, (*zip(range(2, 5), repeat(DOUBLE)), *zip(range(5, 11), repeat(FLOAT)), (11, BOOL)))
-"""Columns of the states of a track: these, and whether it is seen."""
+"""Columns of the states of a track, and the validity."""
 
 _CENTRE, _SIZE, _HEADING, _VELOCITY, _VALID = slice(0, 3), slice(3, 6), 6, slice(7, 9), 9
 _NAMES = ("center_x", "center_y", "center_z", "length", "width", "height", "heading", "velocity_x", "velocity_y")
 _GREATEST = np.array([*[FURTHEST_FROM_AV_M] * 3, *[GREATEST_SIZE_M] * 3, GREATEST_ANGLE_RAD, *[GREATEST_SPEED_MPS] * 2])
-"""How great a value of a state may be; places are counted from the AV."""
+"""Maximum absolute values of a state; positions are relative to the AV."""
 _GREATEST.setflags(write=False)
 
 
 @dataclass(frozen=True)
 class WomdReader:
-    """Reads the scenarios of a folder of TFRecord files, ``training.tfrecord-00000-of-01000`` for example.
+    """Reader of a folder of TFRecord files of scenarios, such as ``training.tfrecord-00000-of-01000``.
 
-    Splits are called as files or their folders are, ``training`` or ``validation_interactive`` for example, and else
+    Splits are named after files or their folders, such as ``training`` or ``validation_interactive``, and otherwise
     ``sample``.
 
     Attributes:
-        source: The folder; files in folders within are read, too.
-        info: What holds for all scenarios.
+        source: The folder, searched recursively.
+        info: Facts that hold for all scenarios.
     """
 
     source: Path
@@ -111,10 +111,10 @@ class WomdReader:
         object.__setattr__(self, "source", Path(self.source))
 
     def list_scenes(self) -> list[SceneRef]:
-        """Return where the scenarios are, and where a damaged stretch of a file is, of which :meth:`read` tells.
+        """Return the locations of the scenarios and of damaged stretches, for which :meth:`read` raises.
 
         Raises:
-            DatasetNotFoundError: The folder is not there, or there is no TFRecord file in it.
+            DatasetNotFoundError: The folder does not exist, or has no TFRecord file.
         """
         if not self.source.is_dir():
             raise DatasetNotFoundError(f"there is no folder {self.source}; give the one with the TFRecord files")
@@ -127,10 +127,10 @@ class WomdReader:
         for file in sorted(path.relative_to(self.source).as_posix() for path in paths):
             try:
                 listed = list(list_records(self.source / file))
-            except OSError:  # of which reading tells, and the other files go on
+            except OSError:  # reported by read; other files are still listed
                 listed = []
 
-            # Records without content that follow each other are one stretch: none of them is a scenario.
+            # consecutive records without content are one stretch, as none of them is a scenario
             stretches: list[tuple[RecordSpan, int]] = []
             for has_content, run in groupby(listed, key=lambda record: getattr(record, "length", 1) > 0):
                 records = [
@@ -139,8 +139,8 @@ class WomdReader:
                 numbered = [(each, each.number) for each in records]
                 stretches += numbered if has_content else [(records[0], records[-1].number)]
 
-            # The part of the dataset is told by the name of the file, or else by that of its folder. A file that is
-            # empty or cannot be read has one reference, too.
+            # The split is in the name of the file, or else in that of its folder. An empty or unreadable file also gets
+            # one reference.
             stems = PurePosixPath(file).name.partition(".tfrecord")[0], PurePosixPath(file).parent.name
             split = next((known[1] for stem in stems if (known := _SPLIT.search(stem))), "sample")
             for record, last in stretches or [(RecordSpan(0, 0, 0), 0)]:
@@ -156,21 +156,21 @@ class WomdReader:
             ref: One of :meth:`list_scenes`.
 
         Raises:
-            SourceDataError: The record is damaged, no scenario, or tells what cannot be.
+            SourceDataError: The record is damaged, no scenario, or holds impossible values.
         """
         with naming_source(ref.file, ref.record):
             return read_scenario(read_record(self.source / ref.file, RecordSpan(*ref.key)))
 
 
 def read_scenario(content: bytes) -> SourceScene:
-    """Return the scenario that a record holds.
+    """Return the scene of a serialized scenario.
 
     Args:
         content: A serialized ``Scenario``.
 
     Raises:
-        CorruptedDataError: It is none, or tells what cannot be.
-        InvalidArgumentError: It tells what cannot be in a scene.
+        CorruptedDataError: It is no scenario, or holds impossible values.
+        InvalidArgumentError: It holds values that are out of range for a scene.
     """
     try:
         return _to_scene(Scenario.FromString(content))
@@ -182,7 +182,7 @@ _WANTED = "of the two forms of the dataset, fetch the one with scenarios and not
 
 
 def _to_scene(scenario: Scenario) -> SourceScene:
-    """Return the scene of a scenario, which has an id and tracks; what has none is another kind of record."""
+    """Return the scene of a scenario; a record without id or tracks is of another kind."""
     name = scenario.scenario_id.decode("utf-8", errors="replace")
     if not name or not scenario.tracks:
         what = "tracks" if name else "scenario_id"
@@ -195,7 +195,7 @@ def _to_scene(scenario: Scenario) -> SourceScene:
     source_map = read_map(scenario, name, first_m, map_remarks)
     starts_m = {lane.lane_id: lane.centre_m[0] for lane in source_map.lanes}
 
-    # What the signal of each lane that the map has shows in each step, lanes in the order of their ids.
+    # state of the signal of each lane of the map in each step, ordered by lane id
     all_states = scenario.dynamic_map_states
     if len(all_states) not in (0, len(times_s)):
         raise CorruptedDataError(
@@ -209,9 +209,9 @@ def _to_scene(scenario: Scenario) -> SourceScene:
         if (row := rows.get(signal.lane)) is not None:
             states[row, step] = _STATES[signal.state] if 0 <= signal.state < len(_STATES) else LightState.UNKNOWN
 
-    # A light stands at the last stop point that is told of its lane. Where that is not known, or is too far from the
-    # AV to be right, it stands where the lane begins: signals hold who enters their lane, and in files that tell stop
-    # points these are there.
+    # A light is at the last given stop point of its lane. If there is none, or it is too far from the AV to be right,
+    # the light is where the lane begins: signals control entry to their lane, and in files with stop points these are
+    # there.
     lights_m = np.full((len(rows), 3), np.nan)
     points = {signal.lane: signal.stop_point for _, signal in seen if signal.HasField("stop_point")}
     for lane, point in points.items():
@@ -222,7 +222,7 @@ def _to_scene(scenario: Scenario) -> SourceScene:
     for row in np.flatnonzero(~is_known).tolist():
         lights_m[row] = starts_m[lane_ids[row]]
 
-    # The AV has its usual size, and in each step the ground is half of the height that it has then below its middle.
+    # The AV has its median size; in each step the ground is half of the AV's current height below its centre.
     remarks: list[str] = []
     sizes_m = tracks.sizes_m[tracks.ego_row, steps]
     if steps.stop - steps.start < len(times_s):
@@ -247,9 +247,9 @@ def read_tracks(scenario: Scenario) -> ScenarioTracks:
     """Return the tracks of a scenario.
 
     Raises:
-        CorruptedDataError: A track is damaged, has another number of states than there are times or a state that cannot
-            be, or there is no AV, or it is never seen.
-        google.protobuf.message.DecodeError: A track is no message.
+        CorruptedDataError: A track is damaged, has another number of states than times or an impossible state, or there
+            is no AV, or the AV is never observed.
+        google.protobuf.message.DecodeError: A track is no valid message.
     """
     serialized = list(scenario.tracks)
     num_tracks, num_steps = len(serialized), len(scenario.timestamps_seconds)
@@ -275,8 +275,8 @@ def read_tracks(scenario: Scenario) -> ScenarioTracks:
     states, ids = rows.values.reshape(num_tracks, num_steps, _VALID + 1), tuple(str(head.id) for head in heads)
     is_valid, ego_row = states[..., _VALID] > 0, scenario.sdc_track_index
 
-    # Places, sizes and velocities are finite and not beyond all measure where tracks are seen; places count from where
-    # the AV is first seen.
+    # Positions, sizes and velocities must be finite and in range where tracks are observed; positions are relative to
+    # the first position of the AV.
     seen = steps_seen(is_valid[ego_row], f"the AV, track {ids[ego_row]},")
     centre = np.zeros(_VALID)
     centre[_CENTRE] = states[ego_row, seen.start, _CENTRE]

@@ -1,8 +1,8 @@
-"""Boundaries of lanes from the painted lines and road edges that run beside them.
+"""Boundaries of lanes from the painted lines and road edges along them.
 
-The Waymo Open Motion Dataset tells, for stretches of a lane's centre line, which line bounds it there. For each point
-of such a stretch the nearest point of that line becomes one of the boundary. Where nothing is told, or what is told
-lies on the wrong side or far away, the width of the lane is carried on from the points around.
+The Waymo Open Motion Dataset lists, for stretches of a lane's centre line, the line that bounds it there. For each
+point of such a stretch the nearest point of that line becomes a boundary point. Where no line is listed, or it is on
+the wrong side or far away, the width of the lane is interpolated from the points around.
 """
 
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ _LOOKED_AT = 3
 
 @dataclass(frozen=True)
 class Polylines:
-    """K lines, one after the other.
+    """K lines in one array.
 
     Attributes:
         points_m: x, y and z of all points, float64, (N, 3).
-        starts: First point of each and the end of the last one, int64, (K + 1,).
+        starts: First point of each line, and the end of the last one, int64, (K + 1,).
     """
 
     points_m: Float64Array
@@ -45,12 +45,12 @@ def find_boundaries(lanes: Polylines, lines: Polylines, stretches: Int64Array) -
 
     Args:
         lanes: Centre lines in driving direction.
-        lines: Painted lines and edges of the road; a line may have no points.
-        stretches: Lane, :data:`LEFT` or :data:`RIGHT`, first and last point of the lane, and line of each, (S, 5).
-            Points that a lane does not have are cut away; of two stretches at one point the later one counts.
+        lines: Painted lines and road edges; a line may be empty.
+        stretches: Lane, :data:`LEFT` or :data:`RIGHT`, first and last point on the lane, and line of each, (S, 5).
+            Stretches are clipped to the lane; of two stretches at one point the later one takes precedence.
 
     Returns:
-        Float64, (2, N, 3) for the N points of all lanes; NaN for all points of a side of which nothing is known.
+        Float64, (2, N, 3) for the N points of all lanes; NaN for all points of a side without any information.
     """
     boundaries_m = np.full((2, *lanes.points_m.shape), np.nan)
     directions = np.zeros((len(lanes.points_m), 2))
@@ -62,7 +62,7 @@ def find_boundaries(lanes: Polylines, lines: Polylines, stretches: Int64Array) -
 
 @kernel_jit
 def _find_directions(points_m: Float64Array, starts: Int64Array, directions: Float64Array) -> None:
-    """Write the unit vectors along lines at their points, from the point before to the point after."""
+    """Write the unit tangents of lines at their points, by central differences."""
     for lane in range(len(starts) - 1):
         first, last = starts[lane], starts[lane + 1] - 1
         for point in range(first, last + 1):
@@ -79,19 +79,19 @@ def _find_directions(points_m: Float64Array, starts: Int64Array, directions: Flo
 def _nearest_piece(
     points_m: Float64Array, pieces: tuple[int, int], near: int, position_m: tuple[float, float]
 ) -> tuple[int, float, float]:
-    """Return the piece of a line that is nearest to a place, the squared distance, and where on the piece.
+    """Return the piece of a line that is nearest to a position, the squared distance, and the fraction along the piece.
 
-    All pieces from the first to the last are looked at where ``near`` is -1, else those around that one, and further on
-    as long as the best one lies at the rim of what was looked at.
+    The search covers all pieces if ``near`` is -1. Otherwise it covers those around that one, and extends while the
+    best piece is at the edge of the searched range.
     """
-    # Neighbouring points of a lane lie beside neighbouring pieces, so that few of them need to be measured.
+    # Consecutive points of a lane are beside consecutive pieces, so only a few need to be measured.
     first, last = pieces
     low, high = (first, last) if near < 0 else (max(first, near - _LOOKED_AT), min(last, near + _LOOKED_AT))
     best, best_m2, best_part = first, np.inf, 0.0
     piece, step, stop = low, 1, high
     while True:
         for number in range(piece, stop + step, step):
-            # The projection of the point on the piece, cut at its ends: (to . along) / |along|^2.
+            # projection of the point on the piece, clipped to its ends: (to . along) / |along|^2
             x_m, y_m = points_m[number, 0], points_m[number, 1]
             along_x, along_y = points_m[number + 1, 0] - x_m, points_m[number + 1, 1] - y_m
             to_x, to_y = position_m[0] - x_m, position_m[1] - y_m
@@ -121,7 +121,7 @@ def _find_nearest(
     stretches: Int64Array,
     boundaries_m: Float64Array,
 ) -> None:
-    """Write the nearest points of lines beside the points of stretches of lanes, (2, N, 3)."""
+    """Write the nearest points of lines to the points of stretches of lanes, (2, N, 3)."""
     for row in range(len(stretches)):
         lane, side, first, last, line = stretches[row]
         first = lane_starts[lane] + max(first, 0)
@@ -129,21 +129,21 @@ def _find_nearest(
         pieces = (line_starts[line], line_starts[line + 1] - 2)
         if pieces[1] < pieces[0]:
             continue
-        piece = -1  # all are looked at for the first point, and around the last one then
+        piece = -1  # a full search for the first point, then local ones
         for point in range(first, last + 1):
             x_m, y_m = lanes_m[point, 0], lanes_m[point, 1]
             piece, distance_m2, part = _nearest_piece(lines_m, pieces, piece, (x_m, y_m))
             beside_m = lines_m[piece] + part * (lines_m[piece + 1] - lines_m[piece])
 
-            # How far to the left (cross product) and ahead (dot product) of the lane's direction it lies. It must be on
-            # the side of the boundary, and square to the lane where it is an end of the line.
+            # Offset to the left (cross product) and ahead (dot product), relative to the lane's direction. The point
+            # must be on the right side, and if it is an end of the line, abreast of the lane point.
             leftwards_m = directions[point, 0] * (beside_m[1] - y_m) - directions[point, 1] * (beside_m[0] - x_m)
             ahead_m = directions[point, 0] * (beside_m[0] - x_m) + directions[point, 1] * (beside_m[1] - y_m)
             is_end = (piece == pieces[0] and part <= 0) or (piece == pieces[1] and part >= 1)
             if distance_m2 > _FURTHEST_M * _FURTHEST_M:
-                piece = -1  # it may have gone astray
+                piece = -1  # the local search may have lost the line
             elif is_end and abs(ahead_m) > _END_GAP_M:
-                continue  # the line ends before this point, or starts behind it
+                continue  # the line does not cover this point
             elif leftwards_m > 0 if side == LEFT else leftwards_m < 0:
                 boundaries_m[side, point] = beside_m
 
@@ -152,13 +152,12 @@ def _find_nearest(
 def _fill_holes(
     lanes_m: Float64Array, lane_starts: Int64Array, directions: Float64Array, boundaries_m: Float64Array
 ) -> None:
-    """Write boundary points where there are none (NaN), square to the lane, as far away as those before and behind."""
+    """Fill missing boundary points (NaN) perpendicular to the lane, at widths interpolated from known points."""
     for side in range(2):
         towards = 1.0 if side == LEFT else -1.0
         for lane in range(len(lane_starts) - 1):
             first, end = lane_starts[lane], lane_starts[lane + 1]
-            # The nearest known points before and after each: before the first known one and behind the last one, the
-            # width of that one is carried on.
+            # nearest known points before and after; beyond the first and the last known one their width is extrapolated
             before, after = first - 1, first - 1
             for point in range(first, end):
                 if not np.isnan(boundaries_m[side, point, 0]):
@@ -167,9 +166,9 @@ def _fill_holes(
                 while after < end and (after < point or np.isnan(boundaries_m[side, after, 0])):
                     after += 1
                 if before < first and after == end:
-                    break  # nothing is known of the side
+                    break  # this side has no known points
                 known = (before if before >= first else after, after if after < end else before)
-                # How far away, and how much higher, the boundary is there, and between them at this point.
+                # lateral distance and height offset of the boundary at both points, interpolated linearly
                 widths_m = np.zeros(2)
                 rises_m = np.zeros(2)
                 for row in range(2):

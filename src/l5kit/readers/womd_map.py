@@ -1,4 +1,4 @@
-"""Map of a scenario of the Waymo Open Motion Dataset: lanes with boundaries, areas and stop signs."""
+"""Maps of scenarios of the Waymo Open Motion Dataset: lanes with boundaries, areas and stop signs."""
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
@@ -36,22 +36,22 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array, remarks: lis
 
     Args:
         scenario: The scenario.
-        name: What the map is to be called.
-        around_m: x, y and z of the AV, (3,): points more than
-            :data:`~l5kit.readers.source_bounds.FURTHEST_FROM_AV_M` away are damaged, as those that are not finite.
-        remarks: Where to tell what was left out.
+        name: Name for the map.
+        around_m: x, y and z of the AV, (3,): points that are not finite or more than
+            :data:`~l5kit.readers.source_bounds.FURTHEST_FROM_AV_M` away are damaged.
+        remarks: List to which remarks on dropped elements are added.
 
     Raises:
         CorruptedDataError: A feature is damaged.
-        google.protobuf.message.DecodeError: A feature is no message.
-        InvalidArgumentError: Two features of one kind have one id.
+        google.protobuf.message.DecodeError: A feature is no valid message.
+        InvalidArgumentError: Two features of one kind have the same id.
     """
     features: dict[str | None, list[MapFeature]] = {}
     for feature in scenario.map_features:
         features.setdefault(feature.WhichOneof("feature_data"), []).append(feature)
     lanes = _read_lanes(features.get("lane", []), around_m, remarks)
 
-    # Areas of three corners at least, and stop signs with a position.
+    # areas with at least three corners, and stop signs with a position
     areas = []
     for kind in _AREA_KINDS:
         of_kind, left_out = features.get(kind, []), []
@@ -61,7 +61,7 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array, remarks: lis
                 areas.append(SourceArea(str(feature.id), kind, outline_m))
             else:
                 left_out.append(feature.id)
-        _tell_left_out(f"{kind} areas with less than three corners", left_out, remarks)
+        _note_left_out(f"{kind} areas with less than three corners", left_out, remarks)
     signs, without_position = [], []
     for feature in features.get("stop_sign", []):
         point = feature.stop_sign.position
@@ -70,10 +70,10 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array, remarks: lis
             signs.append(SourceSign(str(feature.id), position_m, tuple(map(str, feature.stop_sign.lane))))
         else:
             without_position.append(feature.id)
-    _tell_left_out("stop signs without a position", without_position, remarks)
+    _note_left_out("stop signs without a position", without_position, remarks)
 
-    # Painted lines and edges of the road, and the stretches of lanes that name one of them as their boundary: lane,
-    # side, first and last point and line of each, (S, 5).
+    # Painted lines and road edges, and the stretches of lanes bounded by them: lane, side, first and last point, and
+    # line of each, (S, 5).
     marks = [feature for kind in _LINE_KINDS for feature in features.get(kind, [])]
     serialized = [feature.road_line or feature.road_edge for feature in marks]
     points = _read_points(serialized, _POINTS_OF_LINE, around_m, what="road line or edge")
@@ -90,19 +90,19 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array, remarks: lis
 
 
 def _read_points(parents: Sequence[bytes], schema: RowSchema, around_m: Float64Array, *, what: str) -> MessageRows:
-    """Return points of lines, NaN for those that are damaged."""
+    """Return points of lines, with NaN for damaged ones."""
     rows = read_rows(parents, schema, what=what)
     is_near = (np.abs(rows.values - around_m) <= FURTHEST_FROM_AV_M).all(axis=1, keepdims=True)
     return MessageRows(np.where(is_near, rows.values, np.nan), rows.starts)
 
 
 def _read_lanes(features: Sequence[MapFeature], around_m: Float64Array, remarks: list[str]) -> _Lanes:
-    """Return the lanes that have a line of two points apart at least."""
+    """Return the lanes that have a line with two distinct points."""
     serialized = [feature.lane for feature in features]
     rows = _read_points(serialized, _POINTS_OF_LANE, around_m, what="lane")
     has_line = _are_lines(Polylines(rows.values, rows.starts))
     kept = np.flatnonzero(has_line).tolist()
-    _tell_left_out(
+    _note_left_out(
         "lanes without a centre line", [features[row].id for row in np.flatnonzero(~has_line).tolist()], remarks
     )
     starts = np.concatenate([[0], np.cumsum(rows.counts[has_line])])
@@ -114,12 +114,12 @@ def _read_lanes(features: Sequence[MapFeature], around_m: Float64Array, remarks:
 
 
 def _are_lines(lines: Polylines) -> BoolArray:
-    """Return which lines can be that of a lane, at once for all whose ends are apart, (K,)."""
+    """Return which lines are valid for lanes, (K,); vectorized except for lines whose ends coincide."""
     are_lines = np.zeros(len(lines.starts) - 1, np.bool_)
     rows = np.flatnonzero(np.diff(lines.starts) > 1)
     if not len(rows):
         return are_lines
-    # Sums of wrong points up to the ends of a line differ where one of its own is wrong.
+    # a line has an invalid point if the running count of these differs between its ends
     first, end = lines.starts[rows], lines.starts[rows + 1]
     num_wrong = np.concatenate([[0], np.cumsum(~np.isfinite(lines.points_m).all(axis=1))])
     is_finite = num_wrong[end] == num_wrong[first]
@@ -145,29 +145,29 @@ def _to_source(lanes: _Lanes, boundaries_m: Float64Array) -> tuple[SourceLane, .
             right_neighbour=_neighbour(lane.right_neighbors, known),
             speed_limit_mps=lane.speed_limit_mph * MPS_OF_MPH if 0 < lane.speed_limit_mph < np.inf else None,
             kind="bike" if lane.type == _BIKE_LANE else "vehicle",
-            is_in_junction=lane.interpolating or None,  # most files leave it unset, in intersections, too
+            is_in_junction=lane.interpolating or None,  # most files leave it unset even in intersections
         )
         for row, (lane_id, lane) in enumerate(zip(lanes.ids, lanes.messages, strict=True))
     )
 
 
 def lines_or_none(boundaries: Polylines) -> list[Float64Array | None]:
-    """Return the boundaries of a side; None where nothing is known, or all points are in one place."""
+    """Return the boundaries of a side, None where unknown or all points coincide."""
     return [boundaries.line(row) if is_one else None for row, is_one in enumerate(_are_lines(boundaries).tolist())]
 
 
 def _neighbour(neighbours: Iterable[LaneNeighbor], known: set[str]) -> str | None:
-    """Return the lane of the map that is beside for most of the points; None where there is none."""
+    """Return the lane of the map that is adjacent along most points, or None."""
     beside = ((each.self_end_index - each.self_start_index, str(each.feature_id)) for each in neighbours)
     return longest_beside(beside, known)
 
 
 def longest_beside(lanes: Iterable[tuple[int, str]], known: Container[str]) -> str | None:
-    """Return the lane that is beside for most points of another, of those that are known; None where there is none."""
+    """Return the known lane that is adjacent along most points of another, or None."""
     _, lane = max((each for each in lanes if each[1] in known), default=(0, None))
     return lane
 
 
-def _tell_left_out(what: str, ids: Sequence[int], remarks: list[str]) -> None:
+def _note_left_out(what: str, ids: Sequence[int], remarks: list[str]) -> None:
     if ids:
         remarks.append(f"{what} were left out: {', '.join(map(str, ids))}")

@@ -1,6 +1,6 @@
-"""Repeated messages of a few numbers each, such as the states of a track or the points of a line, read as arrays.
+"""Repeated protobuf messages of a few numbers, such as states of a track or points of a line, read as arrays.
 
-Protobuf makes an object of each message, and Python looks up each number of it; a scenario has tens of thousands of
+Protobuf creates an object for each message, and Python looks up each number in it; a scenario has tens of thousands of
 them. One compiled pass over the bytes takes less time than the look-ups of a single track.
 """
 
@@ -14,7 +14,7 @@ from l5kit._types import Float64Array, Int64Array, UInt8Array, UInt64Array
 from l5kit.errors import CorruptedDataError
 
 BOOL, DOUBLE, FLOAT = 0, 1, 5
-"""Wire types of what a number of a message may be."""
+"""Wire types of the supported number types."""
 
 _BYTES = 2
 _LARGEST_FIELD = 16
@@ -22,12 +22,12 @@ _LARGEST_FIELD = 16
 
 @dataclass(frozen=True)
 class RowSchema:
-    """Messages that stand in a repeated field of other messages.
+    """Schema of the messages in a repeated field of parent messages.
 
     Attributes:
         repeated_number: Number of the repeated field.
         columns: Number and type, one of :data:`BOOL`, :data:`DOUBLE` and :data:`FLOAT`, of each field of the messages
-            that becomes a column; others are left out.
+            that becomes a column; other fields are skipped.
     """
 
     repeated_number: int
@@ -36,11 +36,11 @@ class RowSchema:
 
 @dataclass(frozen=True)
 class MessageRows:
-    """The messages of K parents as N rows, those of one parent after those of another.
+    """The messages of K parents as N rows, grouped by parent.
 
     Attributes:
-        values: A column for each of the schema, 0 where a message does not have the field, float64, (N, C).
-        starts: First row of each parent and the end of the last one, int64, (K + 1,).
+        values: One column per column of the schema, 0 for missing fields, float64, (N, C).
+        starts: First row of each parent, and the end of the last one, int64, (K + 1,).
     """
 
     values: Float64Array
@@ -48,7 +48,7 @@ class MessageRows:
 
     @property
     def counts(self) -> Int64Array:
-        """Rows of each parent, (K,)."""
+        """Number of rows of each parent, (K,)."""
         return np.diff(self.starts)
 
 
@@ -57,13 +57,13 @@ def read_rows(parents: Sequence[bytes], schema: RowSchema, *, what: str) -> Mess
 
     Args:
         parents: Serialized messages.
-        schema: What stands in them.
-        what: What a parent is, for the error.
+        schema: Schema of the repeated field.
+        what: Description of a parent, for the error.
 
     Raises:
-        CorruptedDataError: The bytes of a parent are no message; it is named by its number.
+        CorruptedDataError: The bytes of a parent are no valid message; it is named by its index.
     """
-    # All parents lie in one array of bytes. It is gone through twice: how many rows there are, and what is in them.
+    # All parents are concatenated into one array of bytes, which is read twice: to count the rows, and to fill them.
     ends = np.cumsum([0, *map(len, parents)], dtype=np.int64)
     data = np.frombuffer(b"".join(parents), np.uint8)
     counts = np.zeros(len(parents), np.int64)
@@ -78,12 +78,12 @@ def read_rows(parents: Sequence[bytes], schema: RowSchema, *, what: str) -> Mess
     if wrong >= 0:
         raise CorruptedDataError(f"{what} {wrong} is no message as protobuf writes it: its bytes are damaged")
 
-    # What was read are the bits of the numbers; those of a float are the lower half.
+    # the rows hold the bits of the numbers; those of a float are in the lower half
     values = np.empty(bits.shape)
     for column, (_, wire_type) in enumerate(schema.columns):
         read = bits[:, column]
         if wire_type == FLOAT:
-            with np.errstate(invalid="ignore"):  # NaN of an unusual kind
+            with np.errstate(invalid="ignore"):  # signalling NaN
                 values[:, column] = read.astype(np.uint32).view(np.float32)
         else:
             values[:, column] = read != 0 if wire_type == BOOL else read.copy().view(np.float64)
@@ -92,8 +92,8 @@ def read_rows(parents: Sequence[bytes], schema: RowSchema, *, what: str) -> Mess
 
 @kernel_jit
 def _read_varint(data: UInt8Array, position: int, end: int) -> tuple[np.uint64, int]:
-    """Return the number that starts at a byte and the position behind it; -1 if it does not end before the end."""
-    # Seven bits a byte, the lowest ones first; the highest bit of a byte tells that more follow, of at most ten.
+    """Return the varint that starts at a byte, and the position after it; -1 if it does not end in time."""
+    # Seven bits per byte, lowest first; the highest bit of a byte means that more follow, up to ten bytes.
     value = np.uint64(0)
     for index in range(10):
         if position + index >= end:
@@ -107,11 +107,12 @@ def _read_varint(data: UInt8Array, position: int, end: int) -> tuple[np.uint64, 
 
 @kernel_jit
 def _next_field(data: UInt8Array, position: int, end: int) -> tuple[int, int, int, int]:
-    """Return number and wire type of the field at a byte, first byte and end of its content; the end is -1 if wrong.
+    """Return number, wire type, start and end of the content of the field at a byte; the end is -1 for invalid data.
 
-    The content of a field of varying length starts behind its length. Groups, which no message here has, are wrong.
+    The content of a length-delimited field starts after its length. Groups are not used by these messages and are
+    invalid.
     """
-    # The lowest three bits of a tag are the wire type, and the others the number.
+    # The lowest three bits of a tag are the wire type, the rest is the field number.
     tag, start = _read_varint(data, position, end)
     number, wire_type = int(tag >> np.uint64(3)), int(tag & np.uint64(7))
     if start < 0 or number <= 0:
@@ -132,7 +133,7 @@ def _next_field(data: UInt8Array, position: int, end: int) -> tuple[int, int, in
 
 @kernel_jit
 def _count_messages(data: UInt8Array, ends: Int64Array, repeated_number: int, counts: Int64Array) -> int:
-    """Write how many messages of a repeated field each parent has; return the first parent that is wrong, or -1."""
+    """Write the number of messages in the repeated field of each parent; return the first invalid parent, or -1."""
     for parent in range(len(counts)):
         position = ends[parent]
         while position < ends[parent + 1]:
@@ -146,7 +147,7 @@ def _count_messages(data: UInt8Array, ends: Int64Array, repeated_number: int, co
 
 @kernel_jit
 def _fill_rows(data: UInt8Array, ends: Int64Array, repeated_number: int, table: Int64Array, bits: UInt64Array) -> int:
-    """Write the bits of the fields of all messages to rows; return the first parent that is wrong, or -1."""
+    """Write the bits of the fields of all messages to rows; return the first invalid parent, or -1."""
     row = 0
     for parent in range(len(ends) - 1):
         position = ends[parent]
@@ -154,7 +155,7 @@ def _fill_rows(data: UInt8Array, ends: Int64Array, repeated_number: int, table: 
             number, wire_type, start, position = _next_field(data, position, ends[parent + 1])
             if number != repeated_number or wire_type != _BYTES:
                 continue
-            # the fields of one message, of which the last one of a number counts
+            # fields of one message; if a number is repeated, the last one takes precedence
             at = start
             while at < position:
                 number, wire_type, begin, at = _next_field(data, at, position)
@@ -165,8 +166,8 @@ def _fill_rows(data: UInt8Array, ends: Int64Array, repeated_number: int, table: 
                 if wire_type == BOOL:
                     bits[row, table[number, 0]], _ = _read_varint(data, begin, position)
                     continue
-                value = np.uint64(0)  # four or eight bytes, the lowest first
-                first = np.uint64(begin)  # no index below 0, which the compiler would look for
+                value = np.uint64(0)  # four or eight bytes, little-endian
+                first = np.uint64(begin)  # unsigned, so that the compiler adds no wrap-around check
                 for index in range(np.uint64(8 if wire_type == DOUBLE else 4)):
                     value |= np.uint64(data[first + index]) << (np.uint64(8) * index)
                 bits[row, table[number, 0]] = value

@@ -1,4 +1,4 @@
-"""XML files of others: no larger than a map is, without document types and entities, and errors that say where."""
+"""Safe reading of XML files: limited size, no document types or entities, and errors with their location."""
 
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, TypeVar, cast
@@ -13,23 +13,23 @@ _Result = TypeVar("_Result", covariant=True)
 
 
 class XmlTarget(Protocol[_Result]):
-    """Takes the elements of a file one by one, in its order, so that no tree of them is held."""
+    """Protocol of a handler of the elements of a file, in file order, without holding a tree."""
 
     def start(self, tag: str, attributes: dict[str, str], /) -> object:
-        """Take the start of an element."""
+        """Handle the start of an element."""
 
     def doctype(self, *names: str | None) -> NoReturn:
-        """Refuse a document type; :func:`refuse_doctype` does."""
+        """Refuse a document type, as :func:`refuse_doctype` does."""
 
     def close(self) -> _Result:
-        """Return what was read."""
+        """Return the result."""
 
 
 def refuse_doctype(*names: str | None) -> NoReturn:
-    """Refuse a document type, which may define entities that grow without bounds, or name files elsewhere.
+    """Refuse a document type, which may define entities that grow without bounds, or refer to external files.
 
     Args:
-        names: Its name, and what it names elsewhere.
+        names: Its name, and its external identifiers.
 
     Raises:
         ValueError: Always.
@@ -38,12 +38,12 @@ def refuse_doctype(*names: str | None) -> NoReturn:
 
 
 def parse_xml(file: Path, target: XmlTarget[_Result], *, most_bytes: int = _MOST_BYTES) -> _Result:
-    """Read a file and return what its target makes of it.
+    """Parse a file and return the result of its target.
 
     Args:
         file: The file.
-        target: What takes its elements.
-        most_bytes: A larger file is refused.
+        target: Handler of the elements.
+        most_bytes: Maximum size; a larger file is refused.
 
     Raises:
         ValueError: There is no such file, it is too large, or it is not well-formed XML.
@@ -60,7 +60,7 @@ def parse_xml(file: Path, target: XmlTarget[_Result], *, most_bytes: int = _MOST
     except ParseError as error:
         raise ValueError(f"it is no XML, or is cut off: {error}; export or copy it again") from error
     except LookupError as error:
-        if type(error) is not LookupError:  # KeyError and others are of the target
+        if type(error) is not LookupError:  # KeyError and others come from the target
             raise
         raise ValueError(f"it has an {error!s:.100}; write it as UTF-8") from error
     except FileNotFoundError as error:
