@@ -125,9 +125,7 @@ def test_a_training_does_not_go_on_with_other_data(city, tmp_path):
     run(cfg, tmp_path / "out", city)
     cfg["train_params"]["max_num_steps"] = 4
     other = edit_dataset(city, tmp_path / "other", FewerAgents(share=0.5)).path
-    with pytest.raises(
-        InvalidArgumentError, match=r"data has the digest \w+, but the training to be resumed used"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"data has the digest \w+, but the training to be resumed used"):
         run(cfg, tmp_path / "out", other, resume=True)
     assert sorted(run(cfg, tmp_path / "out", city, resume=True)[0]) == [2, 3]
 
