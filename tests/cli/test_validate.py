@@ -273,7 +273,7 @@ def fault_map(folder, fault):
     [
         pytest.param("dead end", "dead ends", "1 of 2 lanes have no successor .*, such as 'first'", id="dead end"),
         pytest.param("overlap", "dead ends", "1 of 2 lanes have no successor .*, such as 'first'", id="begins before"),
-        pytest.param("gap", "gaps", "1 of 1 successors .*, 'second' after 'first', by 2.0 m", id="gap"),
+        pytest.param("gap", "gaps", "1 of 1 successors .* such as 'second' after 'first', by 2.0 m", id="gap"),
         pytest.param("narrow", "widths", "1 of 2 lanes are narrower than 1 m, such as 'second' .* 0.80 m", id="narrow"),
         pytest.param("wide", "widths", "1 of 2 lanes are wider than 10 m, such as 'second' .* 12.00 m", id="wide"),
         pytest.param(
