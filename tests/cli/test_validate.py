@@ -273,12 +273,16 @@ def fault_map(folder, fault):
     [
         pytest.param("dead end", "dead ends", "1 of 2 lanes have no successor .*, such as 'first'", id="dead end"),
         pytest.param("overlap", "dead ends", "1 of 2 lanes have no successor .*, such as 'first'", id="begins before"),
-        pytest.param("gap", "gaps", "1 of 1 successors .*, 'second' after 'first', by 2.0 m", id="gap"),
+        pytest.param("gap", "gaps", "1 of 1 successors .* such as 'second' after 'first', by 2.0 m", id="gap"),
         pytest.param("narrow", "widths", "1 of 2 lanes are narrower than 1 m, such as 'second' .* 0.80 m", id="narrow"),
         pytest.param("wide", "widths", "1 of 2 lanes are wider than 10 m, such as 'second' .* 12.00 m", id="wide"),
-        pytest.param("sides", "sides", "1 of 2 lanes have their left boundary on the right, such as 'second'", id="sides"),
+        pytest.param(
+            "sides", "sides", "1 of 2 lanes have their left boundary on the right, such as 'second'", id="sides"
+        ),
         pytest.param("faces", "light faces", "1 of 1 lanes with a traffic light list no face", id="no face"),
-        pytest.param("no limit", "speed limits", "1 of 2 lanes outside of .* the limit 0.*, such as 'second'", id="limit of 0"),
+        pytest.param(
+            "no limit", "speed limits", "1 of 2 lanes outside of .* the limit 0.*, such as 'second'", id="limit of 0"
+        ),
         pytest.param("fast", "speed limits", "2 lanes have a limit below 1 or above 70 m/s, .* 90:", id="large limit"),
     ],
 )

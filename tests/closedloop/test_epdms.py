@@ -102,7 +102,7 @@ def test_scenes_that_are_too_short_have_no_score(city, tmp_path):
     short = replace(OPTIONS, num_frames=55)
     alone = simulate(city, tmp_path / "alone", planner="replay", score="epdms", options=short)
     assert (alone.score, alone.num_scenes) == (None, 0)
-    assert "55 frames are too few for a window: it needs 1.5 s before and 4.0 s behind" in alone.unscored[0]
+    assert "55 frames are too few for a window: it needs 1.5 s before and 4.0 s after" in alone.unscored[0]
     beside = simulate(city, tmp_path / "beside", planner="replay", score="nuplan,epdms", options=short)
     assert beside.score is not None
     assert (beside.metrics["epdms"], beside.unscored) == (None, {})

@@ -111,7 +111,9 @@ def test_a_whole_part_under_the_name_of_another_one_is_dropped(tmp_path):
 def test_a_whole_part_that_was_renamed_is_dropped(tmp_path):
     made_parts(tmp_path, 0, 2)
     (tmp_path / "00000002").rename(tmp_path / "00000001")
-    with pytest.warns(RuntimeWarning, match=r"00000001 is damaged: it has scenes \[2\] and so belongs to another part"):
+    with pytest.warns(
+        RuntimeWarning, match=r"00000001 is damaged: it starts with scenes \[2\] and so belongs to another part"
+    ):
         assert scenes_after_dropping(tmp_path) == [[0, 1]]
 
 
@@ -147,7 +149,7 @@ def test_a_file_of_somebody_else_among_the_parts_stays_and_is_named(city, begun,
     (begun / "parts" / place).parent.mkdir(exist_ok=True)
     (begun / "parts" / place).write_text("x")
     before = digests_of(begun)
-    with pytest.raises(InvalidArgumentError, match=f"which holds 'parts/{place}'; move that away"):
+    with pytest.raises(InvalidArgumentError, match=f"it holds 'parts/{place}'; move that away"):
         run(city, begun)
     assert digests_of(begun) == before
 

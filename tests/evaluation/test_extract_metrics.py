@@ -143,7 +143,7 @@ def test_validate_dicts_compares_keys_and_prints_how_they_differ(predicted, expe
     printed = capsys.readouterr().out
     assert (printed == "") is expected
     assert ("missing in the predictions: b" in printed) is ("b" not in predicted)
-    assert ("not known: c" in printed) is ("c" in predicted)
+    assert ("unknown: c" in printed) is ("c" in predicted)
 
 
 def test_rows_that_a_metric_does_not_take_are_listed(files):

@@ -128,7 +128,7 @@ HEADER = "timestamp,track_id,conf_0,coord_x00,coord_y00"
         ("", r"a\.csv', line 1: the columns are not those of predictions"),
         ("frame,x,y\n", "not those of predictions: timestamp, track_id, conf_0.*found frame; x; y"),
         (f"{HEADER},coord_z\n", "6 columns are not those of predictions"),
-        (f"{HEADER.replace('track_id', 'track')}\n", "missing track_id; not known track"),
+        (f"{HEADER.replace('track_id', 'track')}\n", "missing track_id; unknown track"),
         (f"{HEADER}\n1,2,1,0,0\n1,3,1,0\n", "line 3: 4 columns instead of 5"),
         (f"{HEADER}\n1.5,2,1,0,0\n", r"line 2: timestamp is '1\.5'; it must be a whole number"),
         (f"{HEADER}\n1,car,1,0,0\n", "line 2: track_id is 'car'"),

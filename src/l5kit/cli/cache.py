@@ -41,7 +41,7 @@ def cache(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Decode a dataset into files that are fastest to read, and shared by all processes.
+    """Decode a dataset into files that are fast to read and shared by all processes.
 
     ChunkedDataset(PATH).open(cached="mmap") reads from them. They are rebuilt when the dataset has changed.
 
