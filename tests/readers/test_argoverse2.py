@@ -232,7 +232,7 @@ def test_steps_without_the_av_are_left_out_and_told(tmp_path):
     shown = av2.MadeTrack("AV", steps=range(50))
     scene = read_made(tmp_path, rows=av2.scenario_rows([shown, *av2.TRACKS[1:]]))
     assert len(scene.timestamps_ns) == 50
-    assert scene.remarks == ("Steps 0 to 49 of 110 are kept, those in which the AV is.",)
+    assert scene.remarks == ("Steps 0 to 49 of 110 are kept, those with the AV.",)
 
 
 def test_scenarios_of_splits_go_to_logs_of_their_own(tmp_path):
@@ -405,7 +405,7 @@ DAMAGE = {
     "cut tracks": ("scenario", cut, "cannot be read as Parquet"),
     "flipped tracks": ("scenario", flip, "cannot be read as Parquet"),
     "empty tracks": ("scenario", lambda path: path.write_bytes(b""), "cannot be read as Parquet"),
-    "no tracks": ("scenario", Path.unlink, "there is no such file, but a folder for it"),
+    "no tracks": ("scenario", Path.unlink, "there is no such file, although its folder exists"),
     "cut map": ("log_map_archive", cut, "cannot be read as JSON"),
     "flipped map": ("log_map_archive", flip, "cannot be read as JSON"),
     "no map": ("log_map_archive", Path.unlink, "there is no such file, the map of the scenario"),

@@ -413,7 +413,7 @@ FAULTS = [
     ),
     pytest.param(
         lambda r: r["ego_pose"].append(pick(r["ego_pose"], token=lidar_of(r, 5)["ego_pose_token"])),
-        ("sample_data.json", token("sample", "scene-0061", 5), "is twice in ego_pose.json"),
+        ("sample_data.json", token("sample", "scene-0061", 5), "is repeated in ego_pose.json"),
         id="pose twice",
     ),
     pytest.param(

@@ -104,7 +104,7 @@ def test_without_an_av_the_vehicle_seen_the_longest_is_taken(tmp_path):
     scene = read_one(tmp_path, table, av="none")
     assert scene.ego.positions_m[0, 0] == 20.0
     assert scene.tracks.ids == ("8", "ego")
-    assert any("track '7', the vehicle that is seen the longest, is taken" in remark for remark in scene.remarks)
+    assert any("track '7', the vehicle that is seen the longest, is used" in remark for remark in scene.remarks)
 
 
 def test_headings_hold_while_a_track_stands():
