@@ -346,7 +346,7 @@ FAULTS = {
         {"elements": with_lane(centerline=av2.points((90, 0, 0), (5e6, 0, 0)))},
         r"log_map_archive_.*: centre_m of lane '11' of map 'austin', number 1, must be finite and within 100000 m",
     ),
-    "lane under another id": ({"elements": with_lane(id=12)}, r"\(lane segment 11\): id must be that by which it goes"),
+    "lane under another id": ({"elements": with_lane(id=12)}, r"\(lane segment 11\): id must be its key"),
     "successors as text": ({"elements": with_lane(successors="12")}, "successors must be a list, got '12'"),
     "junction as text": ({"elements": with_lane(is_intersection="false")}, "is_intersection must be a bool"),
     "lane of no text": (
@@ -408,7 +408,7 @@ DAMAGE = {
     "no tracks": ("scenario", Path.unlink, "there is no such file, although its folder exists"),
     "cut map": ("log_map_archive", cut, "cannot be read as JSON"),
     "flipped map": ("log_map_archive", flip, "cannot be read as JSON"),
-    "no map": ("log_map_archive", Path.unlink, "there is no such file, the map of the scenario"),
+    "no map": ("log_map_archive", Path.unlink, "there is no such file, the map next to the scenario"),
 }
 
 

@@ -597,7 +597,7 @@ def test_only_the_first_scenes_are_imported_where_so_many_are_asked_for(tmp_path
 def test_only_an_import_is_replaced_and_only_where_that_is_asked_for(tmp_path):
     reader, out = made_source(tmp_path / "source", ONE_TOWN), tmp_path / "out"
     import_dataset(reader, out)
-    with pytest.raises(InvalidArgumentError, match="where an import is"):
+    with pytest.raises(InvalidArgumentError, match="which holds an import"):
         import_dataset(reader, out)
     assert import_dataset(reader, out, overwrite=True, max_scenes=1).num_scenes == 1
     (out / "import.json").unlink()

@@ -83,7 +83,7 @@ def test_a_simulation_that_is_gone_is_named(compared, tmp_path):
         open_overview(copy)
     facts["planners"][1]["runs"] = [str(tmp_path / "gone")]
     (copy / "comparison.json").write_text(json.dumps(facts))
-    with pytest.raises(InvalidArgumentError, match="gone' of 'second' is not there any more"):
+    with pytest.raises(InvalidArgumentError, match="gone' of 'second' was moved or deleted"):
         open_overview(copy)
     (copy / "comparison.json").write_text("{}")
     with pytest.raises(CorruptedDataError, match=r"comparison\.json is no file of l5kit compare"):
