@@ -437,7 +437,7 @@ def test_a_key_that_is_twice_in_an_object_of_the_map_is_told(tmp_path, key):
     doubled(path, key)
     reader = Argoverse2Reader(tmp_path)
     with pytest.raises(
-        SourceDataError, match=f"cannot be read as JSON: the key '{key}' is twice in one object"
+        SourceDataError, match=f"cannot be read as JSON: the key '{key}' is repeated in one object"
     ) as told:
         reader.read(reader.list_scenes()[0])
     assert (tmp_path / told.value.file) == path
