@@ -142,7 +142,7 @@ def test_use_proves_that_a_folder_has_the_data(store, city, described, copied_ci
     [
         ({"name": "a b"}, "name is 'a b'"),
         ({"aliases": ["a/b"]}, "aliases is 'a/b'"),
-        ({"aliases": ["v12"]}, "what stores call versions"),
+        ({"aliases": ["v12"]}, "reserved for versions"),
         ({"reference": "/data/city"}, "must be a URL"),
     ],
 )

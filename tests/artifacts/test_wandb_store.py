@@ -128,7 +128,7 @@ def test_runs_that_are_offline_are_written_and_synced_later(
 
 def test_what_logs_nothing_is_refused(store, described, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    with pytest.raises(ArtifactStoreError, match="WANDB_MODE is 'disabled', with which nothing is logged"):
+    with pytest.raises(ArtifactStoreError, match="WANDB_MODE is 'disabled', which disables logging"):
         store.log(described, "l5-data")
 
 

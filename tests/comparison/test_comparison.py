@@ -306,5 +306,7 @@ def test_scenes_are_compared_by_what_happens_in_them(city_log, tmp_path):
         assert row.paired.num_scenes == has.sum()
         assert_allclose(row.paired.mean.value, 0.1 * np.flatnonzero(has).mean())
     away = [write_simulation(tmp_path / name, scores) for name in ("c", "d")]
-    with pytest.raises(InvalidArgumentError, match=r"tags are found in the log, but '/nowhere/sample.zarr'"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"tags need the log of .*, but '/nowhere/sample.zarr' does not exist"
+    ):
         compare(away, tags=True)

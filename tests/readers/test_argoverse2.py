@@ -232,7 +232,7 @@ def test_steps_without_the_av_are_left_out_and_told(tmp_path):
     shown = av2.MadeTrack("AV", steps=range(50))
     scene = read_made(tmp_path, rows=av2.scenario_rows([shown, *av2.TRACKS[1:]]))
     assert len(scene.timestamps_ns) == 50
-    assert scene.remarks == ("Steps 0 to 49 of 110 are kept, those in which the AV is.",)
+    assert scene.remarks == ("Steps 0 to 49 of 110 are kept, those with the AV.",)
 
 
 def test_scenarios_of_splits_go_to_logs_of_their_own(tmp_path):
@@ -346,7 +346,7 @@ FAULTS = {
         {"elements": with_lane(centerline=av2.points((90, 0, 0), (5e6, 0, 0)))},
         r"log_map_archive_.*: centre_m of lane '11' of map 'austin', number 1, must be finite and within 100000 m",
     ),
-    "lane under another id": ({"elements": with_lane(id=12)}, r"\(lane segment 11\): id must be that by which it goes"),
+    "lane under another id": ({"elements": with_lane(id=12)}, r"\(lane segment 11\): id must be its key"),
     "successors as text": ({"elements": with_lane(successors="12")}, "successors must be a list, got '12'"),
     "junction as text": ({"elements": with_lane(is_intersection="false")}, "is_intersection must be a bool"),
     "lane of no text": (
@@ -405,10 +405,10 @@ DAMAGE = {
     "cut tracks": ("scenario", cut, "cannot be read as Parquet"),
     "flipped tracks": ("scenario", flip, "cannot be read as Parquet"),
     "empty tracks": ("scenario", lambda path: path.write_bytes(b""), "cannot be read as Parquet"),
-    "no tracks": ("scenario", Path.unlink, "there is no such file, but a folder for it"),
+    "no tracks": ("scenario", Path.unlink, "there is no such file, although its folder exists"),
     "cut map": ("log_map_archive", cut, "cannot be read as JSON"),
     "flipped map": ("log_map_archive", flip, "cannot be read as JSON"),
-    "no map": ("log_map_archive", Path.unlink, "there is no such file, the map of the scenario"),
+    "no map": ("log_map_archive", Path.unlink, "there is no such file, the map next to the scenario"),
 }
 
 
@@ -437,7 +437,7 @@ def test_a_key_that_is_twice_in_an_object_of_the_map_is_told(tmp_path, key):
     doubled(path, key)
     reader = Argoverse2Reader(tmp_path)
     with pytest.raises(
-        SourceDataError, match=f"cannot be read as JSON: the key '{key}' is twice in one object"
+        SourceDataError, match=f"cannot be read as JSON: the key '{key}' is repeated in one object"
     ) as told:
         reader.read(reader.list_scenes()[0])
     assert (tmp_path / told.value.file) == path

@@ -70,7 +70,7 @@ def test_poses_lie_between_two_where_none_has_the_time_of_boxes(tmp_path):
     boxes["timestamp_ns"] = [time_ns + 10_000_000 for time_ns in boxes["timestamp_ns"]]
     scene = read_one(tmp_path, boxes=boxes)
     assert scene.ego.positions_m[0, 1] == pytest.approx(av2.SENSOR_START_M[1] + 1.339 + 0.08)
-    assert f"Poses of {av2.SENSOR_STEPS} steps lie between two others, as none has their time." in scene.remarks
+    assert f"Poses of {av2.SENSOR_STEPS} steps are interpolated, as none has their time." in scene.remarks
 
 
 def test_unknown_categories_are_told(tmp_path):

@@ -335,7 +335,7 @@ def test_the_least_size_of_a_map_is_near_its_size_and_not_above():
 def test_maps_that_have_no_room_on_earth_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr(import_files, "_FURTHEST_M", 1000.0)
     reader = made_source(tmp_path / "source", {"val-0": "town", "val-3": "far a", "val-8": "far c"})
-    with pytest.raises(MapTooLargeError, match=r"3 maps have no room beside each other within 1 km.*--max-scenes"):
+    with pytest.raises(MapTooLargeError, match=r"3 maps do not fit next to each other within 1 km.*--max-scenes"):
         import_dataset(reader, tmp_path / "out")
 
 
@@ -597,7 +597,7 @@ def test_only_the_first_scenes_are_imported_where_so_many_are_asked_for(tmp_path
 def test_only_an_import_is_replaced_and_only_where_that_is_asked_for(tmp_path):
     reader, out = made_source(tmp_path / "source", ONE_TOWN), tmp_path / "out"
     import_dataset(reader, out)
-    with pytest.raises(InvalidArgumentError, match="where an import is"):
+    with pytest.raises(InvalidArgumentError, match="which holds an import"):
         import_dataset(reader, out)
     assert import_dataset(reader, out, overwrite=True, max_scenes=1).num_scenes == 1
     (out / "import.json").unlink()

@@ -287,7 +287,7 @@ def test_the_reader_tells_what_is_missing_and_made_up(written):
     info = NuscenesReader(written).info
     assert (info.dataset, info.version, info.step_time_s) == ("nuScenes", "v1.0-mini", 0.5)
     assert "CC BY-NC-SA 4.0" in info.licence
-    assert any("what they show" in text for text in info.missing)
+    assert any("states are not recorded" in text for text in info.missing)
     assert any("Zoe" in text for text in info.made_up)
     assert pickle.loads(pickle.dumps(info)) == info
 
@@ -413,7 +413,7 @@ FAULTS = [
     ),
     pytest.param(
         lambda r: r["ego_pose"].append(pick(r["ego_pose"], token=lidar_of(r, 5)["ego_pose_token"])),
-        ("sample_data.json", token("sample", "scene-0061", 5), "is twice in ego_pose.json"),
+        ("sample_data.json", token("sample", "scene-0061", 5), "is repeated in ego_pose.json"),
         id="pose twice",
     ),
     pytest.param(

@@ -273,7 +273,7 @@ DAMAGE = {
     "other length": (_with(50, "length"), r"there are 91 times \(metadata\.ts\) for a length of 50 steps"),
     "no times": (
         lambda scenario: (_without("length")(scenario), _without("metadata", "ts")(scenario)),
-        "nothing tells",
+        "the times of the steps are unknown",
     ),
     "times descend": (_with(np.linspace(9, 0, 91), "metadata", "ts"), "times must ascend"),
     "other rate": (
@@ -322,7 +322,7 @@ def test_a_missing_file_and_one_that_wants_to_run_something_fail_alone(tmp_path)
     (tmp_path / "set" / "sd_waymo_v1.2_b.pkl").write_bytes(b"cos\nsystem\n(S'touch " + bytes(tmp_path) + b"/ran'\ntR.")
     result = import_dataset(open_reader("scenarionet", tmp_path / "set"), tmp_path / "out")
     missing, runs = (failed.message for failed in result.failed)
-    assert "there is no such file, which the folder names" in missing
+    assert "there is no such file, although the folder lists it" in missing
     assert "it names os.system, and a pickle may run what it names" in runs
     assert not (tmp_path / "ran").exists()
 

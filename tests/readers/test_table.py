@@ -86,7 +86,7 @@ def test_what_a_table_does_not_tell_is_made_up_and_told(tmp_path):
     assert scene.tracks.yaws_rad[1, :5] == pytest.approx(np.full(5, np.pi / 2))
     assert scene.ego.size_m.tolist() == [5.0, 2.0, 1.5]
     made_up = " ".join(open_reader("table", tmp_path).info.made_up)
-    for text in ("Headings: the direction of motion", "Velocities: differences", "Sizes: usual", "all are cars"):
+    for text in ("Headings: the direction of motion", "Velocities: differences", "Sizes: defaults", "all are cars"):
         assert text in made_up
 
 
@@ -104,7 +104,7 @@ def test_without_an_av_the_vehicle_seen_the_longest_is_taken(tmp_path):
     scene = read_one(tmp_path, table, av="none")
     assert scene.ego.positions_m[0, 0] == 20.0
     assert scene.tracks.ids == ("8", "ego")
-    assert any("track '7', the vehicle that is seen the longest, is taken" in remark for remark in scene.remarks)
+    assert any("track '7', the vehicle that is seen the longest, is used" in remark for remark in scene.remarks)
 
 
 def test_headings_hold_while_a_track_stands():
@@ -337,7 +337,7 @@ COLUMN_MAPS = {
         "time_unit must be one of s, ms, us, ns",
     ),
     "a size": ("columns: {time: t, track: i, x: x, y: y}\nav: a\nsizes: {CAR: [1, 2]}", r"sizes\.CAR must be"),
-    "half a size": ("columns: {time: t, track: i, x: x, y: y, length: l}\nav: a", "must both be there"),
+    "half a size": ("columns: {time: t, track: i, x: x, y: y, length: l}\nav: a", "must be given both or not at all"),
     "a step": ("columns: {time: t, track: i, x: x, y: y}\nav: a\nstep: 0", "step must be seconds from"),
     "an origin": ("columns: {time: t, track: i, x: x, y: y}\nav: a\nmap_origin: [100, 0]", "map_origin must be"),
 }

@@ -379,15 +379,15 @@ def test_lanes_without_a_line_are_left_out_and_named(scenario):
     womd.add_lane(scenario, 154, [[1.0, 2.0, 3.0], [1.1e5, 2.0, 3.0]])
     scene = read(scenario)
     assert lanes_of(scene).keys() == {"101", "102", "103", "104"}
-    assert scene.remarks == ("lanes without a centre line were left out: 150, 151, 152, 153, 154",)
+    assert scene.remarks == ("lanes without a centre line are left out: 150, 151, 152, 153, 154",)
 
 
 def test_areas_without_corners_and_signs_without_a_place_are_left_out_and_named(scenario):
     womd.add_points(scenario.map_features.add(id=450).crosswalk.polygon, [[0, 0, 0], [1, 1, 1]])
     scenario.map_features.add(id=350).stop_sign.lane.append(101)
     assert read(scenario).remarks == (
-        "crosswalk areas with less than three corners were left out: 450",
-        "stop signs without a position were left out: 350",
+        "crosswalk areas with less than three corners are left out: 450",
+        "stop signs without a position are left out: 350",
     )
 
 
@@ -395,14 +395,14 @@ def test_an_unknown_class_is_taken_for_unset_and_told(scenario):
     scenario.tracks[0].object_type = 7
     scene = read(scenario)
     assert scene.tracks.classes[0] == "unset"
-    assert scene.remarks == ("tracks of unknown object_type 7 were taken for unset ones",)
+    assert scene.remarks == ("tracks of unknown object_type 7 are treated as unset",)
 
 
 def test_steps_without_the_av_at_the_ends_are_left_out(scenario):
     for step in (0, 1, 20):
         scenario.tracks[2].states[step].valid = False
     scene = read(scenario)
-    assert scene.remarks == ("steps 2 to 19 of 21 were taken: the AV is not seen in the others",)
+    assert scene.remarks == ("steps 2 to 19 of 21 are kept: the AV is not seen in the others",)
     np.testing.assert_allclose(scene.timestamps_ns / 1e9 - 1, scenario.timestamps_seconds[2:20])
     assert (scene.tracks.is_valid.shape, scene.lights.states.shape) == ((4, 18), (2, 18))
     assert scene.lights.states[1, 2] == LightState.RED  # step 4
@@ -412,7 +412,7 @@ def test_the_av_goes_straight_on_through_a_gap(scenario):
     for step in (7, 8):
         scenario.tracks[2].states[step].Clear()
     scene = read(scenario)
-    assert scene.remarks == ("poses of the AV were made up in steps 7, 8, in which it is not seen",)
+    assert scene.remarks == ("poses of the AV are interpolated in steps 7, 8, where it is unseen",)
     np.testing.assert_allclose(scene.ego.positions_m[:, 0], 2.0 + 0.9 * np.arange(21), atol=1e-9)
 
 

@@ -83,7 +83,7 @@ def test_a_simulation_that_is_gone_is_named(compared, tmp_path):
         open_overview(copy)
     facts["planners"][1]["runs"] = [str(tmp_path / "gone")]
     (copy / "comparison.json").write_text(json.dumps(facts))
-    with pytest.raises(InvalidArgumentError, match="gone' of 'second' is not there any more"):
+    with pytest.raises(InvalidArgumentError, match="gone' of 'second' was moved or deleted"):
         open_overview(copy)
     (copy / "comparison.json").write_text("{}")
     with pytest.raises(CorruptedDataError, match=r"comparison\.json is no file of l5kit compare"):
@@ -93,7 +93,7 @@ def test_a_simulation_that_is_gone_is_named(compared, tmp_path):
 def test_evaluations_cannot_be_played(tmp_path):
     runs = [write_evaluation(tmp_path / name, {0: [(1.0, 1.0)], 1: [(1.0, 1.0)]}) for name in ("a", "b")]
     write_comparison(compare(runs, resampling=FEW), tmp_path / "compared")
-    with pytest.raises(InvalidArgumentError, match=r"a comparison of evaluations, in which nothing can be played"):
+    with pytest.raises(InvalidArgumentError, match=r"a comparison of evaluations, which cannot be played"):
         open_overview(tmp_path / "compared")
 
 

@@ -95,7 +95,7 @@ class FileStore(ArtifactStore, ABC):
         require_word(name, argument="name")
         for alias in aliases:
             if _VERSION.fullmatch(require_word(alias, argument="aliases")):
-                raise InvalidArgumentError(f"aliases has {alias!r}, which is what stores call versions; take another")
+                raise InvalidArgumentError(f"aliases has {alias!r}, which is reserved for versions; choose another")
         if reference and "://" not in reference:
             raise InvalidArgumentError(
                 f"reference is {reference!r}, and must be a URL such as file:///data/city or s3://bucket/city"
@@ -126,7 +126,7 @@ class FileStore(ArtifactStore, ABC):
         """
         target = Path(os.path.abspath(folder))
         if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
-            raise InvalidArgumentError(f"folder is {str(folder)!r}, which holds files; name another, or remove it")
+            raise InvalidArgumentError(f"folder is {str(folder)!r}, which holds files; choose another, or remove it")
         artifact = self.find(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         clear_leftovers(target)

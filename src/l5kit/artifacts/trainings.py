@@ -61,7 +61,7 @@ def read_training(folder: str | os.PathLike[str]) -> Training:
     weights = [file for pattern in _WEIGHTS for file in sorted(path.glob(pattern))]
     if not weights:
         raise InvalidArgumentError(
-            f"run_folder is {str(folder)!r}, in which there are no weights ({', '.join(_WEIGHTS)}); train first"
+            f"run_folder is {str(folder)!r}, which has no weights ({', '.join(_WEIGHTS)}); train first"
         )
     result_file = path / _RESULT_FILE
     result: object = {}

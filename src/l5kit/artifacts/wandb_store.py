@@ -172,7 +172,7 @@ class WandbStore(FileStore):
     def _run(self, job_type: str, name: str, config: JsonObject) -> Iterator[wandb.Run]:
         """Open a run and end it, as failed after an error."""
         if os.environ.get(_MODE) == _OFF:
-            raise ArtifactStoreError(f"{_MODE} is {_OFF!r}, with which nothing is logged; unset it, or set 'offline'")
+            raise ArtifactStoreError(f"{_MODE} is {_OFF!r}, which disables logging; unset it, or set 'offline'")
         settings = wandb.Settings(
             console="off", silent=True, disable_code=True, disable_git=True, run_job_type=job_type, run_name=name
         )

@@ -204,7 +204,7 @@ def open_overview(path: str | os.PathLike[str]) -> Overview:
     try:
         if facts["kind"] != SIMULATION:
             raise InvalidArgumentError(
-                f"path is {str(path)!r}, a comparison of {facts['kind'].partition(' ')[2]}s, in which nothing can be "
+                f"path is {str(path)!r}, a comparison of {facts['kind'].partition(' ')[2]}s, which cannot be "
                 "played; open its comparison.html in a browser"
             )
         names = [planner["name"] for planner in facts["planners"]]
@@ -213,8 +213,8 @@ def open_overview(path: str | os.PathLike[str]) -> Overview:
             folder = find_simulation_folder(planner["runs"][0])
             if folder is None:
                 raise InvalidArgumentError(
-                    f"path is {str(path)!r}, but the simulation {planner['runs'][0]!r} of {planner['name']!r} is not "
-                    "there any more; put it back, or compare again"
+                    f"path is {str(path)!r}, but the simulation {planner['runs'][0]!r} of {planner['name']!r} was "
+                    "moved or deleted; put it back, or compare again"
                 )
             logs.append(ViewedSimulation(folder, name=planner["name"]))
             indices.append({(each.log, each.scene): index for index, each in enumerate(folder.scenes)})

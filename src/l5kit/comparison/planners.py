@@ -263,7 +263,7 @@ def find_groups(run: ScoredRun, scenes: Sequence[SceneKey], *, show_bar: bool) -
     """
     if run.log is None or not run.log.exists():
         raise InvalidArgumentError(
-            f"tags are found in the log, but {str(run.log)!r}, of which {run.path} is, is not there; put it back, or "
+            f"tags need the log of {run.path}, but {str(run.log)!r} does not exist; put it back, or "
             "compare without tags"
         )
     map_path, meta_path = (path if path is not None and path.is_file() else None for path in run.map_files)

@@ -140,7 +140,7 @@ def read_run(folder: str | os.PathLike[str]) -> ScoredRun:
         raise
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise CorruptedDataError(
-            f"{what} has files that l5kit does not write so ({type(error).__name__}: {error}); run it again, or take "
+            f"{what} has files in an unexpected format ({type(error).__name__}: {error}); run it again, or take "
             "another copy of it"
         ) from error
     inside = sorted(each.parent.name for each in path.glob(f"*/{SCORES_FILE}"))

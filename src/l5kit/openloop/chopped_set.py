@@ -59,13 +59,17 @@ class ChoppedSet:
         """
         logs = sorted(folder.glob("*.zarr"))
         if len(logs) != 1:
-            raise InvalidArgumentError(f"the test set {folder} must hold one .zarr, it has {len(logs)}; chop it anew")
+            raise InvalidArgumentError(
+                f"the test set {folder} must hold one .zarr, it has {len(logs)}; create it again with l5kit chop"
+            )
         mask, _ = load_mask(folder)
         if not mask.any():
             raise InvalidArgumentError(f"the test set {folder} has no test agents; chop it with a smaller --min-future")
         truth = list(read_gt_csv(folder / GROUND_TRUTH_FILE))
         if not truth:
-            raise InvalidArgumentError(f"{folder / GROUND_TRUTH_FILE} has no rows; chop the test set anew")
+            raise InvalidArgumentError(
+                f"{folder / GROUND_TRUTH_FILE} has no rows; create the test set again with l5kit chop"
+            )
         return cls(
             folder=folder,
             log=logs[0],
@@ -101,7 +105,7 @@ class ChoppedSet:
         if missing:
             raise InvalidArgumentError(
                 f"{self.folder / GROUND_TRUTH_FILE} has no row for {missing[0]}, a test agent by {MASK_FILE}; "
-                "chop the test set anew"
+                "create the test set again with l5kit chop"
             )
         # The file holds displacements along the world axes, from the current position of the agent.
         rows = [self.rows[key] for key in keys]

@@ -41,7 +41,7 @@ def evaluate(
 
     The folder gets ``scores.json``, ``scores.csv`` (a line for each horizon of the network and of each baseline),
     ``samples.csv`` (a line for each trajectory), ``worst/`` with pictures, and for a test set ``predictions.csv``. The
-    network sees nothing of the future. A ``RuntimeWarning`` reports agents that were selected differently than for the
+    network never sees the future. A ``RuntimeWarning`` reports agents that were selected differently than for the
     training.
 
     Args:

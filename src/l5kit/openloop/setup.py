@@ -257,8 +257,8 @@ def _require_fit(config: TrainingConfig, chopped_set: ChoppedSet) -> None:
     params = config.params
     if params.workflow not in _AGENT_WORKFLOWS:
         raise InvalidArgumentError(
-            f"{chopped_set.folder} is a test set of agents, which a network of {params.workflow} does not predict one "
-            f"by one; those of {', '.join(_AGENT_WORKFLOWS)} do. Evaluate it on a log"
+            f"{chopped_set.folder} is a test set of agents, which networks of {params.workflow} do not predict one "
+            f"by one; those of {', '.join(_AGENT_WORKFLOWS)} do. Evaluate this network on a log"
         )
     step_size = SamplingParams.from_cfg(config.mapping).future_step_size
     if params.future_num_frames != chopped_set.num_steps or step_size != 1:

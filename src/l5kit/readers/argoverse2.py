@@ -67,14 +67,14 @@ _INFO: Final = SourceInfo(
         "Boxes have no sizes.",
         "There are no traffic lights, stop signs and speed limits.",
         "Tracks and the AV have no height.",
-        "Where scenarios are of the test set, nothing is told after the first 5 s.",
+        "Scenarios of the test set end after the first 5 s.",
     ),
     made_up=(
         "Sizes of boxes are usual ones of their class, that of the AV is 4.87 x 1.85 x 1.48 m.",
-        "Times between the first and the last step are evenly spread, as its own readers have it.",
+        "Times between the first and the last step are evenly spaced, as in the official reader.",
         "The AV is as high as the nearest lane boundary, centre lines as the boundaries of their lane.",
-        "Centre lines where the map has none, as those of sensor logs: the middle of the boundaries.",
-        "Lanes may be changed where a neighbour in the same direction lies behind no solid marking.",
+        "Centre lines where the map has none, as in sensor logs: the middle of the boundaries.",
+        "Lane changes are allowed to neighbours in the same direction unless the marking is solid.",
         "Solid things, construction and what is unknown have the class UNKNOWN.",
     ),
 )
@@ -134,7 +134,7 @@ class Argoverse2Reader:
                 pyarrow.compute.equal(columns["track_id"].combine_chunks(), _AV).to_numpy(zero_copy_only=False)
             )
             if not len(rows):
-                raise ValueError(f"there is no track {_AV}, that of the car that recorded it")
+                raise ValueError(f"there is no track {_AV}, the recording vehicle")
             row = rows[np.argmin(_values_of(columns["timestep"], np.int64)[rows])]
             position_m = np.array([_values_of(columns[f"position_{axis}"], np.float64)[row] for axis in "xy"])
         with naming_source(map_file):
@@ -161,7 +161,7 @@ class Argoverse2Reader:
         """Return the columns of a scenario, with types checked."""
         path = self.source / file
         if not path.is_file():
-            raise SourceDataError(file, "", "there is no such file, but a folder for it")
+            raise SourceDataError(file, "", "there is no such file, although its folder exists")
         try:
             with pyarrow.parquet.ParquetFile(path) as opened:
                 # checked before decompression, which might exhaust the memory
@@ -214,7 +214,7 @@ def _scene_of(
     if len(av_steps) != kept.stop - kept.start:
         raise ValueError(f"track {_AV} has a gap after timestep {int(av_steps[np.argmax(np.diff(av_steps) > 1)])}")
     if len(av_steps) != len(times_ns):
-        remarks.append(f"Steps {kept.start} to {kept.stop - 1} of {len(times_ns)} are kept, those in which the AV is.")
+        remarks.append(f"Steps {kept.start} to {kept.stop - 1} of {len(times_ns)} are kept, those with the AV.")
 
     # constant properties of a track are taken from its first row
     others = np.array([code for code in range(len(ids)) if code != av and is_valid[code, kept].any()], np.int64)

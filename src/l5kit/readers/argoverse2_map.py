@@ -41,7 +41,7 @@ def read_elements(source: Path, file: str) -> JsonObject:
         require_regular_file(source / file, called="map file")
         content = json.loads((source / file).read_bytes(), object_pairs_hook=_object_of)
     except FileNotFoundError as error:
-        raise SourceDataError(file, "", "there is no such file, the map of the scenario beside it") from error
+        raise SourceDataError(file, "", "there is no such file, the map next to the scenario") from error
     except (ValueError, RecursionError) as error:
         raise SourceDataError(file, "", f"it cannot be read as JSON: {error}") from error
     if not isinstance(content, dict) or not all(isinstance(content.get(name), dict) for name in _ELEMENTS):
@@ -114,7 +114,7 @@ def _object_of(pairs: list[tuple[str, object]]) -> JsonObject:
     if len(content) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r:.80} is twice in one object; copy the file again")
+        raise ValueError(f"the key {twice!r:.80} is repeated in one object; copy the file again")
     return content
 
 
@@ -126,7 +126,7 @@ def _lane_of(key: str, segments: JsonObject, lines: dict[str, list[Float64Array]
         if not isinstance(segment[name], kind):
             raise TypeError(f"{name} must be a {kind.__name__}, got {segment[name]!r:.80}")
     if str(segment["id"]) != key:
-        raise ValueError(f"id must be that by which it goes, {key}, got {segment['id']!r:.80}")
+        raise ValueError(f"id must be its key, {key}, got {segment['id']!r:.80}")
     if segment["lane_type"] not in _LANE_KINDS:
         raise ValueError(f"lane_type must be one of {', '.join(_LANE_KINDS)}, got {segment['lane_type']!r}")
     # centre lines without heights (all 0) get the mean height of the boundaries

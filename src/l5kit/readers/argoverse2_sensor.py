@@ -89,17 +89,17 @@ _INFO: Final = SourceInfo(
     step_time_s=0.1,
     label_mapping={name: f"PERCEPTION_LABEL_{label}" for name, label in _CLASSES.items()},
     missing=(
-        "There are no traffic lights and speed limits; stop signs are boxes, and hold no lane.",
+        "There are no traffic lights and speed limits; stop signs are boxes, and control no lane.",
         "Logs of the test set have no boxes and are not read.",
-        "Pictures, point clouds and heights of the ground are left alone.",
+        "Images, point clouds and ground heights are not read.",
     ),
     made_up=(
         "The size of the AV is 4.87 x 1.85 x 1.48 m, its middle 1.339 m ahead of the rear axle, where its poses are, "
         "and the ground 0.3 m below them.",
         "Velocities are differences of positions.",
-        "Poses between two others where none has the time of the boxes.",
+        "Poses are interpolated where none has the time of the boxes.",
         "Centre lines of lanes: the middle of the boundaries.",
-        "Lanes may be changed where a neighbour in the same direction lies behind no solid marking.",
+        "Lane changes are allowed to neighbours in the same direction unless the marking is solid.",
     ),
 )
 
@@ -224,7 +224,7 @@ def _poses_at(poses: pa.Table, times_ns: Int64Array, remarks: list[str]) -> tupl
     if is_far.any():
         raise ValueError(f"there is no pose of the AV at {times_ns[int(np.argmax(is_far))]} ns, where boxes are")
     if between := int(np.count_nonzero(before != after)):
-        remarks.append(f"Poses of {between} steps lie between two others, as none has their time.")
+        remarks.append(f"Poses of {between} steps are interpolated, as none has their time.")
 
     # Positions and quaternions are interpolated linearly. A quaternion and its negative are the same rotation, so the
     # second one is flipped to the side of the first to take the shorter turn. Its norm does not matter, as the matrix

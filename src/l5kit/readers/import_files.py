@@ -126,8 +126,8 @@ class ImportFiles:
         for name, offset_m in offsets.items():
             if np.abs(whole[name] + offset_m).max() > _FURTHEST_M:
                 raise MapTooLargeError(
-                    f"{len(offsets)} maps have no room beside each other within {_FURTHEST_M / 1000:,.0f} km; import "
-                    "fewer scenes (--max-scenes), or parts of the source into folders of their own"
+                    f"{len(offsets)} maps do not fit next to each other within {_FURTHEST_M / 1000:,.0f} km; import "
+                    "fewer scenes (--max-scenes), or parts of the source into separate folders"
                 )
         return offsets
 

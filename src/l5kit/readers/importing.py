@@ -100,7 +100,7 @@ def import_dataset(
     Args:
         reader: Reader of the source.
         out: The folder to write; it must not exist or be empty, unless ``overwrite``.
-        max_scenes: Read only the first so many scenes; None for all.
+        max_scenes: Maximum number of scenes to read, in order; None for all.
         strict: Raise the error of the first scene that fails, instead of continuing.
         overwrite: Replace an existing import in the folder.
         maps: ``one`` for one semantic map with all maps of the source; ``apart`` for a folder of maps that are loaded
@@ -177,7 +177,7 @@ def _parts_beside(target: Path) -> Iterator[Path]:
     if foreign is not None or (os.path.lexists(parts) and not parts.is_dir()):
         raise InvalidArgumentError(
             f"out: scenes wait in {str(parts)!r} until an import is complete, and "
-            + (f"it holds {foreign!r}, which is no part of one" if foreign else "it is no folder")
+            + (f"it holds {foreign!r}, which is no part of an import" if foreign else "it is no folder")
             + "; move that away, or name another folder"
         )
     parts.mkdir(parents=True, exist_ok=True)
@@ -315,9 +315,9 @@ def _require_free(target: Path, *, overwrite: bool) -> None:
         loss = find_loss(target, needs_receipt=False)
         if loss is not None:
             raise InvalidArgumentError(
-                f"out is {str(target)!r}, where an import is that was damaged: {loss}; import into another folder, or "
+                f"out is {str(target)!r}, which holds a damaged import: {loss}; import into another folder, or "
                 "replace it (--overwrite)"
             )
         raise InvalidArgumentError(
-            f"out is {str(target)!r}, where an import is; name another folder, or replace it (--overwrite)"
+            f"out is {str(target)!r}, which holds an import; choose another folder, or replace it (--overwrite)"
         )

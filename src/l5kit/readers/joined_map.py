@@ -132,7 +132,7 @@ class JoinedMap:
             taken.add(names[name])
             if known(names[name]) is None:  # else an earlier piece already reported it
                 self.remarks.append(
-                    f"{what} {name} of map {self.name} lies elsewhere in scene {scene} than in one before, and is "
+                    f"{what} {name} of map {self.name} is at another position in scene {scene} than before, and is "
                     f"called {names[name]} there."
                 )
         return names

@@ -105,7 +105,7 @@ def _mark_crossings(
 
 @kernel_jit
 def _cross(first: Float64Array, second: Float64Array) -> bool:
-    """Return whether two edges (2, 3), without their ends, cross in plan view at about the same height."""
+    """Return whether two edges (2, 3), without their end points, cross in plan view at about the same height."""
     # each edge is a start plus a fraction of a step; the fractions at the intersection follow from Cramer's rule
     (x, y), (u, v) = (first[1] - first[0])[:2], (second[1] - second[0])[:2]
     turn = x * v - y * u

@@ -175,7 +175,7 @@ class _Reading:
 
     def _add_lane(self, lane_id: str, relation_id: str, sides: tuple[_Side, _Side], access: str) -> None:
         if lane_id in self.lanes:
-            raise ValueError(f"the id {lane_id!r} is that of another lanelet, too; change {ID_TAG} of one of them")
+            raise ValueError(f"the id {lane_id!r} is also used by another lanelet; change {ID_TAG} of one of them")
         tags = self.osm.relations[relation_id].tags
         limit = tags.get("speed_limit:vehicle", tags.get("speed_limit"))
         self.sides[lane_id], self.relation_of[lane_id] = sides, relation_id
@@ -369,7 +369,7 @@ class _Reading:
     def _add_control(self, control: ExchangedControl, *, may_replace: bool = False) -> None:
         known = self.controls.get(control.control_id)
         if known is not None and not (may_replace and known.kind == control.kind):
-            raise ValueError(f"the id {control.control_id!r} is that of another element, too; change one of them")
+            raise ValueError(f"the id {control.control_id!r} is also used by another element; change one of them")
         self.controls[control.control_id] = control
 
 

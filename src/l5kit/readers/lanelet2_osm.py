@@ -225,6 +225,6 @@ def _placed(
     enu_from_local[:2, 3] = shift.real, shift.imag
     furthest_m = float(np.abs(turn * local + shift - enu).max())
     if furthest_m > _FURTHEST_OFF_M:
-        remark = f"Local coordinates are up to {furthest_m:.1f} m beside latitudes and longitudes, which are not used."
+        remark = f"Local coordinates are up to {furthest_m:.1f} m off latitudes and longitudes, which are ignored."
         return coordinates[:, 2:], None, (remark,)
     return coordinates[:, 2:], ecef_from_enu @ enu_from_local, ()

@@ -161,7 +161,7 @@ def build_semantic_map(exchanged: ExchangedMap, *, world_to_ecef: Float64Array) 
             geometry = "POLYGON" if control.is_closed else None
             builder.add_traffic_control(name, kind, points_m, geometry_type=geometry)
     made_up = sum(sources[name].is_in_junction is True for name, lane in lanes.items() if lane.is_in_junction is None)
-    return builder, counted(made_up, "lane", "taken to be of junctions, as they part, merge or cross")
+    return builder, counted(made_up, "lane", "assigned to junctions, as they diverge, merge or cross")
 
 
 _READERS: Final = {SourceFormat.LANELET2: read_lanelet2, SourceFormat.OPENDRIVE: read_opendrive}

@@ -25,7 +25,7 @@ _STRAIGHT_RAD, _SHARP_RAD, _U_TURN_RAD = np.radians([30.0, 110.0, 150.0])
 
 
 def add_map(builder: MapBuilder, joined: JoinedMap, offset_m: Float64Array) -> None:
-    """Add a map to the semantic map; ids become ``MAP/ID``, and ids of lights are shortened to fit into records.
+    """Add a map to the semantic map; ids become ``MAP/ID``, and ids of lights are hashed to fit into records.
 
     Args:
         builder: The semantic map.

@@ -130,17 +130,17 @@ class NuscenesReader:
             label_mapping=LABEL_MAPPING,
             missing=(
                 "Frames between the key frames: steps are 0.5 s; l5kit resample makes 10 Hz of them.",
-                "Lights: the map has traffic lights, but nothing tells what they show.",
+                "Lights: the map has traffic lights, but their states are not recorded.",
                 "Speed limits.",
                 "Neighbours of lanes.",
-                "Heights of the map: all of it lies at 0.",
+                "Heights of the map: all are 0.",
                 "Boundaries of lane connectors.",
             ),
             made_up=(
                 f"The size of the AV is that of a Renault Zoe, {' x '.join(f'{size:g}' for size in EGO_SIZE_M)} m; the "
                 f"middle of its box is {EGO_MIDDLE_AHEAD_M:g} m ahead of the rear axle, where the poses are.",
                 "Velocities are differences between neighbouring key frames.",
-                "A stop sign stands in the middle of its stop line, and controls the lanes that end there.",
+                "A stop sign is in the middle of its stop line, and controls the lanes that end there.",
                 "A bicycle or motorcycle with a rider in one of its boxes is a cyclist in all of them.",
             ),
         )

@@ -238,7 +238,7 @@ def _read_poses(folder: Path, sample_rows: Mapping[str, int]) -> tuple[Float64Ar
             for row in rows_of_pose.get(pose.token, ()):
                 positions_m[row], rotations[row] = pose.translation, pose.rotation
                 if pose.token in seen:
-                    problem_of[row] = f"ego_pose_token {pose.token!r} is twice in ego_pose.json"
+                    problem_of[row] = f"ego_pose_token {pose.token!r} is repeated in ego_pose.json"
             if pose.token in rows_of_pose:
                 seen.add(pose.token)
     for token in rows_of_pose.keys() - seen:

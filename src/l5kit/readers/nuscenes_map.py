@@ -97,7 +97,7 @@ def read_city_map(file: Path, city: str) -> CityMap:
     try:
         text = file.read_bytes()
     except FileNotFoundError as error:
-        problem = "is missing; the map expansion is a download of its own, unpack it into the folder maps"
+        problem = "is missing; the map expansion is a separate download; unpack it into the folder maps"
         raise SourceDataError(name, "", problem) from error
     try:
         version = msgspec.json.decode(text, type=_Versioned).version

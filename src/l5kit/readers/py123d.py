@@ -102,15 +102,14 @@ class Py123dReader:
             step_time_s=step_time_s,
             label_mapping={name: label for name, label in _MAPPING.items() if name in classes},
             missing=(
-                "What the dataset behind does not have: remarks tell where speed limits, lights, boxes or the "
-                "map are missing.",
-                "Road lines and road edges, but as boundaries of lanes.",
+                "What the original dataset lacks: remarks name scenes without speed limits, lights, boxes or a map.",
+                "Road lines and road edges, except as boundaries of lanes.",
             ),
             made_up=(
-                "The ground below the AV: half its height below the middle of its box.",
-                "Frames without boxes are left out where less than nine of ten have some, as of annotated key frames.",
-                "Lights stand at the end of their lane, and hold who enters it where it lies in an intersection.",
-                "Junctions: lanes whose group lies in an intersection; where a map has none, lanes that part, merge or "
+                "The ground below the AV: half its height below the centre of its box.",
+                "Frames without boxes are dropped if fewer than 90 % have boxes, as for annotated key frames.",
+                "Lights are at the end of their lane, and control its entry if it is in an intersection.",
+                "Junctions: lanes whose group is in an intersection; if a map has none, lanes that diverge, merge or "
                 "cross another.",
                 "Stop signs in the middle of their stop zones.",
                 "Velocities where the log has none: differences of positions.",
@@ -199,7 +198,7 @@ class Py123dReader:
         name = log.name
         file = self._map_file_of(name, log.sync.metadata)
         if file is not None and not (self.source / file).exists() and log.sync.metadata.has("map_metadata"):
-            raise SourceDataError(file, "", "there is no such file, the map of the log; copy it, too")
+            raise SourceDataError(file, "", "there is no such file, the map of the log; copy it as well")
         if file is None or not (self.source / file).exists():
             remarks.append("There is no map.")
             return SourceMap(name.removeprefix(f"{_LOGS}/"))

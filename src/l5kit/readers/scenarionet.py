@@ -86,21 +86,21 @@ class ScenarionetReader:
             label_mapping=CLASSES,
             missing=(
                 "Which vehicles are trucks, buses or motorcycles: all are cars.",
-                "Single bulbs of traffic lights: one state for a lane, arrows like others; flashing red is red, and "
+                "Single bulbs of traffic lights: one state per lane, arrows like others; flashing red is red, and "
                 "flashing yellow is yellow.",
-                "Speed limits and lights, in sets made of nuScenes and Argoverse 2.",
-                "Guard rails and other lines, but as boundaries of lanes.",
+                "Speed limits and lights, in sets converted from nuScenes and Argoverse 2.",
+                "Guard rails and other lines, except as boundaries of lanes.",
             ),
             made_up=(
-                "A start one second after the beginning of 1970, where times count from the start of a scenario.",
-                "Boundaries of lanes: of painted lines and road edges where lanes name them, of the polygon of the "
-                "lane where it has one, else half a usual width beside its centre line.",
-                "Length and width of boxes are exchanged in sets made of nuScenes whose vehicles are wider than long.",
-                "The ground below the AV: half its height below the middle of its box in sets made of Waymo, else "
-                "where its pose is.",
-                "Poses of the AV in steps in which it is not seen, between those around.",
-                "Lanes of the type LANE_SURFACE_UNSTRUCTURE lie in junctions; where a map has none, those do that "
-                "part, merge or cross another.",
+                "A start one second after the beginning of 1970, for times relative to the start of a scenario.",
+                "Boundaries of lanes: from painted lines and road edges that lanes refer to, from the polygon of the "
+                "lane if it has one, else half a default width beside its centre line.",
+                "Length and width of boxes are swapped back in nuScenes sets whose vehicles are wider than long.",
+                "The ground below the AV: half its height below the centre of its box in sets made from Waymo, else "
+                "at its pose.",
+                "Poses of the AV in steps in which it is not seen, by interpolation.",
+                "Lanes of the type LANE_SURFACE_UNSTRUCTURE are in junctions; if a map has none, lanes that "
+                "diverge, merge or cross another.",
                 "Stop lines of lights without a stop point: where their lane begins.",
             ),
         )
@@ -208,9 +208,7 @@ class ScenarionetReader:
         tracks, originals = read_tracks(scenario, metadata, len(times_ns))
         steps = steps_seen(tracks.is_valid[tracks.ego_row], f"the AV, track {tracks.ids[tracks.ego_row]!r},")
         if steps.stop - steps.start < len(times_ns):
-            remarks.append(
-                f"Steps {steps.start} to {steps.stop - 1} of {len(times_ns)} are kept, those in which the AV is."
-            )
+            remarks.append(f"Steps {steps.start} to {steps.stop - 1} of {len(times_ns)} are kept, those with the AV.")
 
         # If a scenario has both the name of its map and the origin that was subtracted from its positions, the origin
         # is added back, so that scenarios of one map share a frame. Else each has its own frame.
@@ -253,7 +251,7 @@ def _load(path: Path) -> object:
             raise ValueError(f"it has {size} bytes, but a scenario has {_MOST_BYTES} at most")
         return load_plain_pickle(path.read_bytes())
     except FileNotFoundError as error:
-        raise ValueError("there is no such file, which the folder names; copy it, or leave it out there") from error
+        raise ValueError("there is no such file, although the folder lists it; copy it, or remove its entry") from error
     except IsADirectoryError as error:
         raise ValueError("this is a folder, and must be a file") from error
 
@@ -287,9 +285,9 @@ def _times_of(metadata: SourceFields, scenario: SourceFields, remarks: list[str]
         times_s = metadata.floats("ts", None)
     elif length is not None and 0 < length <= 1e6:
         times_s = np.arange(int(length), dtype=np.float64) * _USUAL_STEP_S
-        remarks.append("There are no times; steps are taken to be 0.1 s apart.")
+        remarks.append("There are no times; steps are assumed to be 0.1 s apart.")
     else:
-        raise ValueError("metadata.ts is missing, and so is length; nothing tells the times of the steps")
+        raise ValueError("metadata.ts is missing, and so is length; the times of the steps are unknown")
     if not len(times_s) or (length is not None and length != len(times_s)):
         raise ValueError(f"there are {len(times_s)} times (metadata.ts) for a length of {length or 0:g} steps")
     start_ns = 0 if times_s[0] > _SINCE_1970_S else _START_NS

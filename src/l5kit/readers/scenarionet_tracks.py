@@ -76,7 +76,7 @@ def read_tracks(
     wider = np.count_nonzero((sizes_m[..., 1] > sizes_m[..., 0]) & vehicles)
     is_of_nuscenes = metadata.text("dataset", "").lower().startswith(_SWAPPED)
     if is_of_nuscenes and wider * 2 > np.count_nonzero(vehicles):
-        remarks.append("Length and width of boxes are swapped in this set, and were put right.")
+        remarks.append("Length and width of boxes are swapped in this set, and were corrected.")
         sizes_m = sizes_m[..., [1, 0, 2]]
     ego_row, is_target = _roles_of(metadata, ids)
     tracks_read = ScenarioTracks(
@@ -108,10 +108,10 @@ def ego_of(
     """
     size_m = np.median(tracks.sizes_m[tracks.ego_row, steps][tracks.is_valid[tracks.ego_row, steps]], axis=0)
     if not (size_m > 0).all():
-        remarks.append("The AV has no size, and got one of 4.87 x 1.85 x 1.48 m.")
+        remarks.append("The AV has no size, and was given one of 4.87 x 1.85 x 1.48 m.")
         size_m = np.array(_USUAL_AV_M)
     if missing := tracks.missing_steps(steps):
-        remarks.append(f"The AV is not seen in steps {', '.join(map(str, missing))}; its poses lie between others.")
+        remarks.append(f"The AV is not seen in steps {', '.join(map(str, missing))}; its poses are interpolated.")
     return tracks.to_ego(steps, times_ns, size_m, ground_m=size_m[2] / 2.0 if is_middle else 0.0)
 
 

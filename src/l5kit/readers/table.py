@@ -46,7 +46,7 @@ class TableReader:
         self._columns_file = (self.source / COLUMNS_FILE if columns is None else Path(columns)).absolute()
         if not self._columns_file.exists():
             raise DatasetNotFoundError(
-                f"there is no column map {str(self._columns_file)!r}, which tells what the columns of the tables mean; "
+                f"there is no column map {str(self._columns_file)!r}with the meaning of the columns of the tables; "
                 "write one (docs/own_logs.md), and name it with --columns"
             )
         self._columns = read_columns(self._columns_file)
@@ -66,19 +66,19 @@ class TableReader:
             missing.append("A map: planners, vectors and scores that need lanes do not work.")
         has_no_height = "length" in names and "height" not in names
         made_up = (
-            (columns.av == NO_AV, "The AV: in each scene the vehicle that is seen the longest."),
+            (columns.av == NO_AV, "The AV: the vehicle that is seen the longest in each scene."),
             (
                 "heading" not in names,
                 "Headings: the direction of motion, held while a track is slower than 0.5 m/s.",
             ),
             ("velocity_x" not in names, "Velocities: differences of positions."),
-            ("length" not in names, "Sizes: usual ones of the class, or those of sizes: in the column map."),
-            (has_no_height, "Heights: usual ones of the class, or those of sizes: in the column map."),
+            ("length" not in names, "Sizes: defaults of the class, or those of sizes: in the column map."),
+            (has_no_height, "Heights: defaults of the class, or those of sizes: in the column map."),
             ("class" not in names, "Classes: all are cars."),
             (columns.step_s is not None, f"Rows every {columns.step_s or 0:g} s, between those of the tables."),
             (
                 columns.map_file is not None,
-                "Boundaries of lanes: half of their width, or of a usual one, beside their centre line.",
+                "Boundaries of lanes: half of their width, or of a default width, beside their centre line.",
             ),
         )
         return SourceInfo(

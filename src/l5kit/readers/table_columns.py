@@ -181,7 +181,7 @@ def _mcap_of(content: Mapping[object, object], called: str) -> McapTopics | None
         raise ConfigError(f"{called}: mcap.objects must be a topic or a list of topics, got {value['objects']!r:.80}")
     topics = {key: _text_of(value, key, f"{called}, mcap", None) for key in ("av_pose", "class")}
     if topics["av_pose"] is not None and content.get("av") == NO_AV:
-        raise ConfigError(f"{called} has mcap.av_pose, but av is {NO_AV}; say which name the AV has, such as av: ego")
+        raise ConfigError(f"{called} has mcap.av_pose, but av is {NO_AV}; name the track of the AV, such as av: ego")
     size_m = _USUAL_SIZES_M[_DEFAULT_LABEL]
     if value.get("av_size") is not None:
         size_m = _sizes_of({"CAR": value["av_size"]}, f"{called}, mcap.av_size")[_DEFAULT_LABEL]
@@ -206,7 +206,7 @@ def _names_of(value: object, called: str) -> Mapping[str, str]:
             raise ConfigError(f"{called}: columns.{key} must be the name of a column, got {name!r:.80}")
     for first, second in (("velocity_x", "velocity_y"), ("length", "width")):
         if (first in value) != (second in value):
-            raise ConfigError(f"{called}: columns.{first} and columns.{second} must both be there, or none of them")
+            raise ConfigError(f"{called}: columns.{first} and columns.{second} must be given both or not at all")
     return {str(key): str(name) for key, name in value.items()}
 
 

@@ -76,10 +76,10 @@ def scene_of_rows(
     if np.mean(seen) < _LEAST_SEEN:
         raise ValueError(
             f"the AV, track {ids[av]!r}, has rows at {np.count_nonzero(seen)} of the {len(seen)} times of the scene: "
-            "tracks have times of their own. Write step: 0.1 in the column map, which interpolates them to common ones"
+            "its tracks are not synchronized. Write step: 0.1 in the column map, which interpolates them to common ones"
         )
     if holes := np.count_nonzero(~seen):
-        remarks.append(f"The AV is not seen in {holes} steps; its poses there lie between the ones around.")
+        remarks.append(f"The AV is not seen in {holes} steps; its poses there are interpolated.")
     heights_m = grid.numeric["z"][av] if "z" in grid.numeric else np.zeros(len(seen))
     poses = filled_poses(np.column_stack([positions_m[av], heights_m, yaws_rad[av]]), seen, grid.times_ns)
     others = np.array([row for row in range(len(ids)) if row != av and grid.is_valid[row].any()], np.int64)
@@ -121,7 +121,7 @@ def _row_of_av(
     mapping = columns.label_mapping
     is_vehicle = np.array([mapping[kind].removeprefix("PERCEPTION_LABEL_") in _VEHICLES for kind in classes], np.bool_)
     if not is_vehicle.any():
-        raise ValueError("there is no vehicle that could be taken for the AV")
+        raise ValueError("there is no vehicle that could be the AV")
     row = int(np.argmax(np.where(is_vehicle, is_valid.sum(axis=1), -1)))
     remarks.append(f"No AV is given; track {ids[row]!r}, the vehicle that is seen the longest, is used.")
     return row

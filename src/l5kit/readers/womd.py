@@ -44,26 +44,26 @@ _INFO = SourceInfo(
     dataset="Waymo Open Motion Dataset",
     version="unknown",
     licence=(
-        "Waymo Dataset License Agreement for Non-Commercial Use (waymo.com/open/terms), which also holds for what is "
+        "Waymo Dataset License Agreement for Non-Commercial Use (waymo.com/open/terms), which also covers what is "
         "made from it; name the Waymo Open Dataset and Waymo LLC"
     ),
     step_time_s=0.1,
     label_mapping=_CLASSES,
     missing=(
-        "Where on earth and when a scenario was recorded: each has a frame of its own, and times from its start.",
+        "Location and date of a scenario: each has its own frame, and times relative to its start.",
         "Which vehicles are trucks, buses or motorcycles: all are cars.",
         "Colours and kinds of painted lines and road edges, other than as boundaries of lanes.",
         "Single bulbs of traffic lights: one state for a lane, arrows like others; flashing red is red, and flashing "
         "yellow is yellow.",
-        "Whether a solid line forbids to change to a lane that is a neighbour.",
+        "Whether a solid line forbids changing to a neighbouring lane.",
     ),
     made_up=(
-        "Boundaries where none is told or it is on the wrong side: the width from the points around, or half a usual "
-        "width where a side has none at all.",
+        "Boundaries where none is given or it is on the wrong side: the width of nearby points, or half a default "
+        "width if a side has none at all.",
         "A start of each scenario one second after the beginning of 1970.",
-        "The ground below the AV: half its height below the middle of its box.",
-        "Poses of the AV in steps in which it is not seen, between those around.",
-        "Junctions, where no lane is told to be in one: lanes that part, merge or cross another.",
+        "The ground below the AV: half its height below the centre of its box.",
+        "Poses of the AV in steps in which it is not seen, by interpolation.",
+        "Junctions, if no lane is marked as part of one: lanes that diverge, merge or cross another.",
         "Stop lines of lights without a stop point: where their lane begins.",
     ),
 )
@@ -227,9 +227,9 @@ def _to_scene(scenario: Scenario) -> SourceScene:
     sizes_m = tracks.sizes_m[tracks.ego_row, steps]
     if steps.stop - steps.start < len(times_s):
         first, last = steps.start, steps.stop - 1
-        remarks.append(f"steps {first} to {last} of {len(times_s)} were taken: the AV is not seen in the others")
+        remarks.append(f"steps {first} to {last} of {len(times_s)} are kept: the AV is not seen in the others")
     if missing := tracks.missing_steps(steps):
-        remarks.append(f"poses of the AV were made up in steps {', '.join(map(str, missing))}, in which it is not seen")
+        remarks.append(f"poses of the AV are interpolated in steps {', '.join(map(str, missing))}, where it is unseen")
     times_ns = as_times_ns("timestamps_seconds", times_s, ns_per_unit=1e9, start_ns=_START_NS)[steps]
     size_m = np.median(sizes_m[tracks.is_valid[tracks.ego_row, steps]], axis=0)
     return SourceScene(
@@ -302,7 +302,7 @@ def read_tracks(scenario: Scenario) -> ScenarioTracks:
         sizes_m=states[..., _SIZE],
         ego_row=ego_row,
         is_target=is_target,
-        remarks=(f"tracks of unknown object_type {', '.join(map(str, unknown))} were taken for unset ones",)
+        remarks=(f"tracks of unknown object_type {', '.join(map(str, unknown))} are treated as unset",)
         if unknown
         else (),
     )

@@ -170,4 +170,4 @@ def longest_beside(lanes: Iterable[tuple[int, str]], known: Container[str]) -> s
 
 def _note_left_out(what: str, ids: Sequence[int], remarks: list[str]) -> None:
     if ids:
-        remarks.append(f"{what} were left out: {', '.join(map(str, ids))}")
+        remarks.append(f"{what} are left out: {', '.join(map(str, ids))}")
