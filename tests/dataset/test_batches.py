@@ -346,11 +346,11 @@ def test_out_is_drawn_over(size: int) -> None:
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        pytest.param(lambda: make_batch(make_large(), [1, 2]), "out holds pictures of shape", id="too few"),
-        pytest.param(lambda: make_batch(make_large(128), [1, 2, 3]), "out holds pictures of shape", id="other size"),
+        pytest.param(lambda: make_batch(make_large(), [1, 2]), "out holds rasters of shape", id="too few"),
+        pytest.param(lambda: make_batch(make_large(128), [1, 2, 3]), "out holds rasters of shape", id="other size"),
         pytest.param(
             lambda: make_batch(make_large(image_dtype="uint8"), [1, 2, 3]),
-            "out holds pictures of shape",
+            "out holds rasters of shape",
             id="other type",
         ),
         pytest.param(

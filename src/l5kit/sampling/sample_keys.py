@@ -1,7 +1,7 @@
 """Keys of samples: name, shape, dtype, frame and unit of each, and the datasets that have it.
 
-All other facts about keys follow from these tables: two names of one value, values that are Python numbers in single
-samples, the agents' arrays to which the AV adds a row, and ``docs/samples.md``.
+All other facts about keys are derived from these tables: aliases, values that are Python numbers in single samples,
+arrays of agents to which the AV adds a row, and ``docs/samples.md``.
 """
 
 from collections.abc import Mapping
@@ -33,16 +33,16 @@ class SampleKey:
 
     Attributes:
         name: The key in the dictionary.
-        shape: Sizes, numbers or sums with the letters of :data:`SIZES`, such as ``h + 1``; batches have one more in
-            front.
+        shape: Sizes, numbers or sums with the letters of :data:`SIZES`, such as ``h + 1``; batches have one more axis
+            in front.
         dtype: NumPy's name of the dtype.
         text: Description of the value.
-        frame: The frame that it is relative to: ``target``, ``world``, ``raster``; empty for none.
+        frame: Reference frame: ``target``, ``world`` or ``raster``; empty for none.
         unit: Its unit; empty for none.
         agent_dtype: The dtype in samples of agents, if it differs.
         python_type: The type in single samples if the value is a Python number.
-        alias_of: The key whose value this one shares.
-        row_of_av: The corresponding key of the AV, for those whose first row is the AV in samples of
+        alias_of: Key with the same value.
+        row_of_av: Corresponding key of the AV, for keys whose first row is the AV in samples of
             ``EgoAgentDatasetVectorized``.
         needs_history: Whether only samples with past steps have it.
         needs_route: Whether only samples with ``model_params.route`` have it.
@@ -346,10 +346,10 @@ KEYS_BY_DATASET: Final[Mapping[str, tuple[SampleKey, ...]]] = MappingProxyType(
 _ALL: Final = (*_RASTER, *_VECTOR, _VALID_TRACKS)
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType({key.name: key.alias_of for key in _ALL if key.alias_of})
-"""Keys whose values are those of another key."""
+"""Keys that share the value of another key."""
 
 PYTHON_SCALARS: Final = frozenset(key.name for key in _ALL if key.python_type)
 """Keys whose values are Python numbers in single samples."""
 
 ROWS_OF_AV: Final[Mapping[str, str]] = MappingProxyType({key.name: key.row_of_av for key in _VECTOR if key.row_of_av})
-"""Keys that hold the agents, and those that hold the same of the AV."""
+"""Keys with rows of agents, and the corresponding keys of the AV."""
