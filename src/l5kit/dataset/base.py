@@ -492,7 +492,7 @@ class BaseEgoDataset(Dataset[Sample]):
         memory: ColumnMemory | None,
         missing: Literal["error", "mask"],
     ) -> tuple[dict[str, Column], BoolArray]:
-        """Return the result of :meth:`columns_of_log` as arrays by key, and a mask of the samples that were made, (B,)."""
+        """Return the columns of :meth:`columns_of_log` by key, and a mask of the samples that were made, (B,)."""
         cut = cut_samples(log, indices, sampler.steps)
         origin = describe_origin(indices, cut)  # before a perturbation moves the frames that it reads
 

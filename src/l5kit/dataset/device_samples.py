@@ -120,8 +120,8 @@ class DeviceSamples:
     ) -> None:
         if not makes_on_device(dataset):
             raise UnsupportedValueError(
-                f"{dataset!r} makes samples that a device cannot make; use loader(..., device=...), which makes them on "
-                "the host"
+                f"{dataset!r} makes samples that a device cannot make; use loader(..., device=...), which makes them "
+                "on the host"
             )
         self.dataset, self._backend, self._opened = dataset, backend, dataset.dataset
         self._part_of_memory = _PART_OF_BATCH / max(num_threads, 1)
