@@ -113,9 +113,9 @@ def placed_when_complete(
     Raises:
         FileExistsError: The target exists at the end, and ``may_replace`` is False.
     """
-    beside = scratch_by or target
-    beside.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_beside(beside) as scratch:
+    anchor = scratch_by or target
+    anchor.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_beside(anchor) as scratch:
         complete = scratch / target.name
         yield complete
         target.parent.mkdir(parents=True, exist_ok=True)

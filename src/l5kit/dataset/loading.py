@@ -81,7 +81,7 @@ def loader(
         prefetch: Batches that each thread or worker makes ahead of use, which bounds the memory.
         rank: Rank of this process in distributed training; None for that of torch.distributed, or of ``RANK`` in the
             environment.
-        world_size: Number of processes; None likewise, with ``WORLD_SIZE``.
+        world_size: Number of processes; None for that of torch.distributed, or of ``WORLD_SIZE`` in the environment.
         multiprocessing_context: Start method of workers, such as ``"spawn"``; None for Python's default.
         device: Device of the tensors of batches: ``cuda``, the current GPU of torch; None or ``cpu`` for host memory. A
             GPU makes the batches itself if it can (:func:`l5kit.dataset.device_samples.makes_on_device`), requested by

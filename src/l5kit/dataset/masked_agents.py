@@ -253,8 +253,8 @@ class MaskedAgentsDataset(BaseEgoDataset):
                 warn_caller(
                     f"{num_left_out} of the {num_left_out + np.count_nonzero(mask)} rows of agents_mask are left out: "
                     "the summed probability of their kept classes is not above filter_agents_threshold, "
-                    f"{self._rule.thresholds.probability}, so that there are no samples of them. Indices count the "
-                    "others; strict_mask=True keeps all rows, and then these are errors"
+                    f"{self._rule.thresholds.probability}, so they have no samples. Indices count the remaining "
+                    "rows; strict_mask=True keeps all rows, and samples of these raise errors"
                 )
             self._select(mask)
             return

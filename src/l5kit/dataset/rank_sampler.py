@@ -148,7 +148,7 @@ def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None
     Args:
         seed: The same for all processes.
         rank: Rank of this process; None as in :class:`RankSampler`.
-        world_size: Number of processes; None likewise.
+        world_size: Number of processes; None as in :class:`RankSampler`.
 
     Raises:
         InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given.

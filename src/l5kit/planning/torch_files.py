@@ -137,7 +137,7 @@ def outline_of(path: Path) -> CheckpointOutline:
             with path.open("rb") as file:
                 if file.read(1) != b"\x80":
                     raise CheckpointError(
-                        f"{path} is no checkpoint: neither safetensors, nor a zip archive, nor a pickle"
+                        f"{path} is not a checkpoint: neither safetensors, nor a zip archive, nor a pickle"
                     )
                 file.seek(0)
                 first = _OutlineReader(file).load()

@@ -150,7 +150,7 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
     if not file.is_file():
         weights = ", ".join(sorted(str(other) for other in path.glob("*.safetensors"))) or "none"
         raise FileNotFoundError(
-            f"the training in {str(path)!r} has not come to its end: there is no {file.name}; weights in it: {weights}"
+            f"the training in {str(path)!r} is not finished: there is no {file.name}; weights in it: {weights}"
         )
     _require_known_format(file)
     return file

@@ -265,7 +265,7 @@ def _gather_boxes(
                 length, width_m = np.float64(agent.extent[0]), np.float64(agent.extent[1])
                 centroid_m = (agent.centroid[0], agent.centroid[1])
                 if (
-                    _is_beside_picture(matrix, centroid_m, (length, width_m), pixels_per_metre, (width, height))
+                    _is_outside_raster(matrix, centroid_m, (length, width_m), pixels_per_metre, (width, height))
                     or not kept_probability(agent.label_probabilities) > threshold
                 ):
                     continue
@@ -295,7 +295,7 @@ def _gather_boxes(
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _is_beside_picture(
+def _is_outside_raster(
     matrix: Float64Array,
     centroid_m: tuple[float, float],
     extent_m: tuple[float, float],
@@ -443,7 +443,7 @@ def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
             extent_m = (np.float64(agent.extent[0]), np.float64(agent.extent[1]))
             is_target = targets.has_tracks and agent.track_id == targets.track_ids[window]
             if (
-                _is_beside_picture(matrix, centroid_m, extent_m, pixels_per_metre, (width, height))
+                _is_outside_raster(matrix, centroid_m, extent_m, pixels_per_metre, (width, height))
                 or not kept_probability(agent.label_probabilities) > threshold
                 or (is_target and frame > 0 and not draws_past)
             ):

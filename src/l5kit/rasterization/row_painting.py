@@ -195,23 +195,23 @@ def _draw_line(canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, sh
     if is_flat:
         for step in range(min(num_steps + 1, width - p)):
             at = q + step * q_per_step
-            beside = row - (at >> SHIFT)
-            if -1 <= beside <= 1:
-                weight = _weight_at(step, num_steps, weights, usual, at, beside)
+            across = row - (at >> SHIFT)
+            if -1 <= across <= 1:
+                weight = _weight_at(step, num_steps, weights, usual, at, across)
                 _blend(canvas, position, p + step, drawn, shape, weight)
         return
     step = row - p
     if 0 <= step <= num_steps:
         at = q + step * q_per_step
-        for beside in range(-1, 2):
-            column = (at >> SHIFT) + beside
+        for across in range(-1, 2):
+            column = (at >> SHIFT) + across
             if 0 <= column < width:
-                weight = _weight_at(step, num_steps, weights, usual, at, beside)
+                weight = _weight_at(step, num_steps, weights, usual, at, across)
                 _blend(canvas, position, column, drawn, shape, weight)
 
 
 @kernel_jit
-def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], usual: int, at: int, beside: int) -> int:
+def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], usual: int, at: int, across: int) -> int:
     """Return the weight in 256ths of a pixel before (-1), on (0) or after (1) a line in one of its steps."""
     weight: Any = usual
     if step == num_steps:
@@ -221,7 +221,7 @@ def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], us
     elif step < 2:
         weight = weights[step]
     part = (at >> (SHIFT - 5)) & 31
-    position: Any = part + 32 if beside < 0 else part if beside == 0 else 63 - part
+    position: Any = part + 32 if across < 0 else part if across == 0 else 63 - part
     result: int = (weight * DISTANCE_WEIGHTS[position]) >> 8 & 0xFF
     return result
 

@@ -142,7 +142,7 @@ def _sums_of(driven: DrivenScenes) -> Float64Array:
             scores = drives.details.scores
             names = ("score", *(metric.name for metric in METRICS))
             values = np.stack([getattr(scores, name) for name in names])[:, drives.has_score]
-            # NaN is a metric that does not apply and is left out; a missing score counts as 0
+            # ignore NaN, a metric that does not apply; a missing score counts as 0
             values[0] = np.where(np.isfinite(values[0]), values[0], 0.0)
             sums[:-1, 0] += np.nansum(values, axis=1)
             sums[:-1, 1] += np.count_nonzero(~np.isnan(values), axis=1)

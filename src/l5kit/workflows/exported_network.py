@@ -111,13 +111,13 @@ class ExportFacts:
         """
         if f"{_PREFIX}version" not in metadata:
             raise CheckpointError(
-                f"{file} is an ONNX file, but none of l5kit checkpoint export: nothing in it says which samples it "
-                "takes. Export a network of l5kit, or pass a torch.nn.Module of yours that runs it"
+                f"{file} is an ONNX file, but not one of l5kit checkpoint export: it does not state which samples it "
+                "takes. Export a network of l5kit, or pass your own torch.nn.Module that runs it"
             )
         version = metadata[f"{_PREFIX}version"]
         if version != str(EXPORT_FORMAT):
             raise CheckpointError(
-                f"{file} is an exported network of format {version}; this l5kit reads {EXPORT_FORMAT}. Export it anew"
+                f"{file} is an exported network of format {version}; this l5kit reads {EXPORT_FORMAT}. Export it again"
             )
         texts = {key.removeprefix(_PREFIX): text for key, text in metadata.items() if key.startswith(_PREFIX)}
         try:
@@ -214,11 +214,11 @@ def read_facts(content: bytes, file: Path) -> ExportFacts:
     try:
         model = onnx.load_model_from_string(content)
     except Exception as error:  # protobuf's error class has two possible import paths
-        raise CheckpointError(f"{file} is no ONNX file, or cut off: {error}") from error
+        raise CheckpointError(f"{file} is not an ONNX file, or is truncated: {error}") from error
     metadata = {each.key: each.value for each in model.metadata_props}
     facts = ExportFacts.from_metadata(metadata, file)
     if metadata.get(CHECKSUM_KEY) != checksum_of_model(model):
-        raise CheckpointError(f"{file} is broken or was changed: its checksum is another one; export it anew")
+        raise CheckpointError(f"{file} is broken or was changed: its checksum does not match; export it again")
     return facts
 
 

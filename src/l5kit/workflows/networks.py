@@ -80,7 +80,7 @@ class NetworkRecipe(ABC):
             return criteria[self.params.criterion or usual](reduction="none")
         named = self.params.own_criterion
         if named is None:
-            raise ConfigError("model_params.criterion: it names no class")
+            raise ConfigError("model_params.criterion: it does not name a class")
         criterion = named.make(nn.Module, {"reduction": "none"})
 
         # try it once: a criterion that takes the mean itself would count unavailable steps
@@ -136,7 +136,7 @@ class RasterRecipe(NetworkRecipe):
             return self._build(num_channels, pretrained=True)
         except FileNotFoundError as error:
             warn_caller(
-                f"the training starts from random weights: {error}. Set model_params.pretrained to tell what you want",
+                f"the training starts from random weights: {error}. Set model_params.pretrained to choose explicitly",
                 UserWarning,
             )
             return self._build(num_channels, pretrained=False)

@@ -300,7 +300,7 @@ def build_backbone(
         if num_input_channels != network.conv1.in_channels:
             warnings.warn(
                 f"pretrained weights are for 3 channels, the raster has {num_input_channels}: the first layer starts "
-                "anew",
+                "from random weights",
                 UserWarning,
                 stacklevel=3,
             )

@@ -21,7 +21,7 @@ class VectorizedModel(PolylineModel):
 
     Args:
         history_num_frames_ego: Past frames of the agent of interest; the samples already have at most that many.
-        history_num_frames_agents: Past frames of the other agents, likewise.
+        history_num_frames_agents: Past frames of the other agents; the samples already have at most that many.
         num_targets: Values to predict, 3 (x, y, yaw) for each future step.
         weights_scaling: Weights of the errors of x, y and yaw in the loss.
         criterion: Element-wise loss, such as ``torch.nn.L1Loss(reduction="none")``; None for a model that only
