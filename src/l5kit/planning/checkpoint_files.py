@@ -155,8 +155,8 @@ def read_pickle(path: Path, *, allow_pickle: bool) -> tuple[dict[str, torch.Tens
         if not allow_pickle and isinstance(error, pickle.UnpicklingError):
             raise PickleRefusedError(
                 f"{path} is neither a safetensors file nor a plain state dict ({_reason(error)}). If it is a whole "
-                "module or a checkpoint with other objects, reading it can run any code in it: pass allow_pickle=True if you "
-                f"trust its source. If it should be a plain one, it is broken: {ANOTHER_COPY}"
+                "module or a checkpoint with other objects, reading it can run any code in it: pass allow_pickle=True "
+                f"if you trust its source. If it should be a plain one, it is broken: {ANOTHER_COPY}"
             ) from error
         raise _unreadable(path, error) from error
     if isinstance(content, nn.Module):
