@@ -11,7 +11,7 @@ __version__ = "2.0.0"
 
 
 def __getattr__(name: str) -> object:
-    """Return ``load_model``, which brings torch, when it is first asked for."""
+    """Return ``load_model``, which imports torch, on first access."""
     if name == "load_model":
         from l5kit.workflows.trained_model import load_model
 

@@ -1,7 +1,7 @@
-"""Folders for what is kept between runs, also where there is no home and nothing of the installation can be written to.
+"""Cache folders that persist between runs, also without a home folder and with a read-only installation.
 
-Images of containers are often run by users that have neither. numba then refuses every kernel that is to be kept, and
-so the import of whatever has one: the package imports this module first, which finds numba a folder.
+Container images are often run by users without either. numba then refuses every kernel with caching, which makes the
+import of its module fail. So the package imports this module first, which finds a folder for numba.
 """
 
 import os
@@ -16,20 +16,20 @@ KERNELS_ENV_KEY = "NUMBA_CACHE_DIR"
 
 
 def usual_cache_folder(program: str) -> Path | None:
-    """Return the folder that the platform has for what a program keeps; None if this user cannot write to it."""
-    from platformdirs import user_cache_dir  # here, as it takes longer than the rest of importing l5kit
+    """Return the platform's cache folder of a program; None if this user cannot write to it."""
+    from platformdirs import user_cache_dir  # imported here, as it takes longer than the rest of importing l5kit
 
     folder = Path(user_cache_dir(program, appauthor=False))
-    # without a home the path is relative ("~/.cache"), and would litter the working directory
+    # without a home folder, the path is relative ("~/.cache") and would litter the working directory
     return folder if folder.is_absolute() and _can_be_written(folder) else None
 
 
 def temporary_cache_folder() -> Path | None:
-    """Return a folder of this user alone among the temporary ones, the same for all runs; None if none can be made.
+    """Return a private temporary folder of this user, the same for all runs; None if none can be created.
 
-    Whoever can write to it could exchange compiled kernels, so a folder that is not this user's is not taken.
+    Anybody with write access could replace compiled kernels, so a folder of another user is not used.
     """
-    owner = os.getuid() if sys.platform != "win32" else 0  # on Windows temporary folders are the user's own
+    owner = os.getuid() if sys.platform != "win32" else 0  # on Windows, temporary folders belong to the user
     try:
         folder = Path(tempfile.gettempdir(), f"l5kit-cache-{owner}")
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -41,11 +41,11 @@ def temporary_cache_folder() -> Path | None:
 
 
 def keep_kernels_somewhere() -> None:
-    """Give numba a temporary folder for kernels if it can keep them nowhere, or else have it keep none.
+    """Give numba a temporary folder for kernels if it has no writable one; without any, disable its cache.
 
     Both give a ``RuntimeWarning``. Processes that this one starts use the same folder.
     """
-    # the places where numba looks, in its order
+    # the folders that numba tries, in its order
     named = os.environ.get(KERNELS_ENV_KEY)
     if os.environ.get("NUMBA_CACHE_LOCATOR_CLASSES") or (named and _can_be_written(Path(named).absolute())):
         return
@@ -54,7 +54,7 @@ def keep_kernels_somewhere() -> None:
 
     folder = temporary_cache_folder()
     warnings.warn(
-        "compiled kernels can be kept neither beside the package nor in a home of this user"
+        "compiled kernels can be kept neither next to the package nor in a home folder of this user"
         + (f" nor in {named}" if named else "")
         + (", so that each process compiles its own" if folder is None else f"; they are kept in {folder}")
         + f". Set {KERNELS_ENV_KEY} to a folder that this user can write to",
@@ -67,12 +67,12 @@ def keep_kernels_somewhere() -> None:
         Dispatcher.enable_caching = lambda _: None  # type: ignore[assignment, method-assign]
         return
     os.environ[KERNELS_ENV_KEY] = str(folder / "kernels")
-    if "numba" in sys.modules:  # which has read the environment already
+    if "numba" in sys.modules:  # numba has already read the environment
         sys.modules["numba"].config.CACHE_DIR = os.environ[KERNELS_ENV_KEY]
 
 
 def _can_be_written(folder: Path) -> bool:
-    """Return whether a folder can be written to, or be made."""
+    """Return whether a folder can be written to, or created."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

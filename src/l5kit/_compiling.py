@@ -1,7 +1,7 @@
-"""Compilation of kernels: whether one is going on in this process, who is told of it, and that Ctrl-C waits for it.
+"""Compilation of kernels: detection of running compilations, notices about them, and deferral of Ctrl-C.
 
-numba compiles a kernel when it is first called with arguments of new types and keeps it on disk. On a fresh
-installation that takes a while, which a person who waits should be told.
+numba compiles a kernel at its first call with new argument types, and caches it on disk. On a fresh installation this
+takes a while, so users should be notified.
 """
 
 import logging
@@ -12,18 +12,19 @@ from contextlib import contextmanager
 from types import FrameType
 
 COMPILING = "compiling kernels for this machine, once"
-"""What a person who waits is told."""
+"""Notice for a waiting user."""
 
 ADVICE = (
     "which takes up to a minute of processor time; other commands may need more, and l5kit warmup compiles all ahead"
 )
-"""What follows where it is not done ahead of time: one bound for all, as which kernels are missing is not known yet."""
+"""Continuation of the notice for compilations during use; the bound covers all kernels, as the missing ones are
+unknown."""
 
 
 class CompilationWatch:
-    """A watch on the compilation of kernels by this process.
+    """Watch on the compilation of kernels by this process.
 
-    It sees compilations from :meth:`start` on. Kernels that are loaded from disk are none.
+    It sees compilations from :meth:`start` on, but not kernels that are loaded from disk.
 
     Args:
         on_first: Called once, when the first compilation starts, by the thread that compiles.
@@ -37,11 +38,11 @@ class CompilationWatch:
 
     @property
     def is_compiling(self) -> bool:
-        """Whether some thread is compiling a kernel now."""
+        """Whether a thread is compiling a kernel now."""
         return self._running > 0
 
     def start(self) -> None:
-        """Begin to watch; the second call does nothing."""
+        """Start the watch; no effect if it is running."""
         from numba.core import event
 
         with self._lock:
@@ -51,7 +52,7 @@ class CompilationWatch:
         event.register("numba:compile", self._listener)  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
-        """End the watch; without one, nothing happens."""
+        """Stop the watch; no effect if it is not running."""
         from numba.core import event
 
         with self._lock:
@@ -68,16 +69,16 @@ class CompilationWatch:
 
     def _ended(self) -> None:
         with self._lock:
-            self._running = max(0, self._running - 1)  # it may have started before the watch
+            self._running = max(0, self._running - 1)  # the compilation may have started before the watch
 
 
 @contextmanager
 def interrupted_after_compiling() -> Iterator[None]:
-    """Let Ctrl-C wait in the block while its thread compiles a kernel or loads one from disk, a few seconds at most.
+    """Defer Ctrl-C in the block while its thread compiles a kernel or loads one from disk, a few seconds at most.
 
-    LLVM calls back into Python meanwhile. An exception that comes up there is lost, and with it the kernel: the call
-    ends in another error, or the process in a crash. Nothing is changed in other threads than the main one, nor where
-    a program has a handler of its own.
+    LLVM calls back into Python meanwhile. An exception raised there is lost together with the kernel: the call fails
+    with a different error, or the process crashes. There is no effect in other threads than the main one, or if the
+    program has installed its own handler.
     """
     if (
         threading.current_thread() is not threading.main_thread()
@@ -99,7 +100,7 @@ def interrupted_after_compiling() -> Iterator[None]:
 
 
 class _HeldInterruption:
-    """Ctrl-C, held back while the main thread holds numba's lock or waits for it."""
+    """Handler that defers Ctrl-C while the main thread holds numba's lock or waits for it."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -141,7 +142,7 @@ def _make_listener(on_start: Callable[[], None], on_end: Callable[[], None]) -> 
 def log_compilation() -> None:
     """Log the first compilation of this process at level INFO, as ``l5kit``; later calls do nothing.
 
-    Nothing is printed unless the program that uses l5kit shows such records.
+    Nothing is printed unless the program that uses l5kit shows such log records.
     """
     _LOGGED.start()
 

@@ -1,11 +1,11 @@
-"""Files and folders that are either written whole or not at all, and what killed writers leave behind.
+"""Atomic writes of files and folders, and cleanup of the leftovers of killed writers.
 
-Whatever is written comes to be in a scratch folder beside its place, ``.NAME.RANDOM.part``, and moves there when it is
-complete. The owner of a scratch folder holds a lock on a file in it. The lock, other than a number of a process in a
-name, needs no guessing: the kernel gives it back when the owner ends, however it ends; it is seen from containers, in
-which processes have other numbers; and where a file system knows no locks, nobody takes one for free. Only on shared
-folders that keep the locks of each machine apart would one seem free that another machine holds. What another machine
-has made is therefore left alone for a day.
+Output is written to a scratch folder next to its target, ``.NAME.RANDOM.part``, and moved to the target when it is
+complete. The owner of a scratch folder holds a lock on a file in it. A lock is more reliable than a process id in a
+name: the kernel releases it when the owner ends, however it ends; it is visible across containers, which have separate
+process ids; and on a file system without locks, no lock is mistaken for a free one. Only on shared folders with
+separate locks for each machine would a lock of another machine seem free. Scratch folders of other machines are
+therefore kept for a day.
 """
 
 import json
@@ -35,15 +35,15 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @contextmanager
 def replaced_when_complete(path: str | os.PathLike[str], *, argument: str = "output_filepath") -> Iterator[Path]:
-    """Hand out a temporary path near ``path`` that takes its place when the block ends without an error.
+    """Yield a temporary path that replaces ``path`` when the block ends without an error.
 
-    After an error the temporary file is removed and an older file of the wanted name stays as it was. The temporary
-    file has the wanted name, because video writers choose the container by it. The block makes the file itself, so
-    that its permissions are those of any new file. What killed writers of the same file have left is removed.
+    After an error, the temporary file is removed and an existing file stays unchanged. The temporary file has the final
+    name, because video writers choose the container by it. The block creates the file, so that it has the permissions
+    of any new file. Leftovers of killed writers of the same file are removed.
 
     Args:
-        path: The wanted name.
-        argument: What the caller's caller knows ``path`` as, for the errors.
+        path: Path of the output file.
+        argument: Name of the user's argument that holds ``path``, for error messages.
 
     Raises:
         FileNotFoundError: The folder of ``path`` does not exist.
@@ -57,15 +57,15 @@ def replaced_when_complete(path: str | os.PathLike[str], *, argument: str = "out
 
 
 def require_file_path(target: Path, *, argument: str) -> None:
-    """Refuse a path that no file can be written to.
+    """Refuse a path at which no file can be written.
 
     Args:
         target: The path.
-        argument: What the caller's caller knows it as, for the errors.
+        argument: Name of the user's argument that holds the path, for error messages.
 
     Raises:
-        FileNotFoundError: Its folder does not exist.
-        IsADirectoryError: It is a folder.
+        FileNotFoundError: The folder of the path does not exist.
+        IsADirectoryError: The path is a folder.
     """
     if not target.parent.is_dir():
         raise FileNotFoundError(
@@ -78,17 +78,17 @@ def require_file_path(target: Path, *, argument: str) -> None:
 def write_json(
     path: str | os.PathLike[str], content: object, *, argument: str = "folder", allow_nan: bool = True
 ) -> None:
-    """Write what JSON holds, human-readable, whole or not at all.
+    """Write a JSON value to a file, indented, atomically.
 
     Args:
         path: The file.
-        content: What it is to hold.
-        argument: What the caller's caller knows the path as, for the errors.
-        allow_nan: Write NaN and infinity, which JSON itself does not have.
+        content: The JSON value.
+        argument: Name of the user's argument that holds the path, for error messages.
+        allow_nan: Write NaN and infinity, which standard JSON does not have.
 
     Raises:
         FileNotFoundError: The folder of ``path`` does not exist.
-        ValueError: There is a NaN or infinity, and ``allow_nan`` is False.
+        ValueError: ``content`` holds NaN or infinity, and ``allow_nan`` is False.
     """
     with replaced_when_complete(path, argument=argument) as temporary:
         temporary.write_text(json.dumps(content, indent=2, allow_nan=allow_nan) + "\n", encoding="utf-8")
@@ -98,23 +98,24 @@ def write_json(
 def placed_when_complete(
     target: Path, *, may_replace: bool = True, is_synced: bool = False, scratch_by: Path | None = None
 ) -> Iterator[Path]:
-    """Hand out a temporary path for a file or folder that moves to its place when the block ends without an error.
+    """Yield a temporary path for a file or folder that moves to its target when the block ends without an error.
 
-    The block makes what is to be there, under the wanted name; what is in the place goes only then. What killed
-    writers have left is for the caller to clear, before it asks whether the place is free.
+    The block creates the content under the final name; an existing target is replaced only at the end. The caller must
+    clear leftovers of killed writers before it checks whether the target exists.
 
     Args:
-        target: The place; folders around it are made.
-        may_replace: Let it take the place of what is there. Otherwise, of several writers of a folder one wins.
-        is_synced: Let the new name outlast a power failure, where the system can; the block syncs what it writes.
-        scratch_by: Place beside which the temporary path lies, on the same file system; None for ``target``.
+        target: Final path; its parent folders are created.
+        may_replace: Whether to replace an existing target. Otherwise, one of several writers of a folder wins.
+        is_synced: Whether the new name must survive a power failure, if the system supports it; the block syncs its
+            content.
+        scratch_by: Path next to which the temporary path is created, on the same file system; None for ``target``.
 
     Raises:
-        FileExistsError: There is something at the end, and ``may_replace`` is False.
+        FileExistsError: The target exists at the end, and ``may_replace`` is False.
     """
-    beside = scratch_by or target
-    beside.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_beside(beside) as scratch:
+    anchor = scratch_by or target
+    anchor.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_beside(anchor) as scratch:
         complete = scratch / target.name
         yield complete
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -125,23 +126,23 @@ def placed_when_complete(
 
 @contextmanager
 def scratch_beside(target: Path) -> Iterator[Path]:
-    """Hand out a new folder beside a place, on the same file system, which is removed at the end.
+    """Yield a new folder next to a target, on the same file system, which is removed at the end.
 
     Args:
-        target: The place, whose parent exists.
+        target: The target, whose parent folder exists.
 
     Raises:
-        PermissionError: The folder of the place may not be written to.
+        PermissionError: The parent folder is not writable.
     """
-    from filelock import FileLock  # here, since reading a configuration needs no locks
+    from filelock import FileLock  # imported here, since reading a configuration needs no locks
 
     while True:
         scratch = target.parent / f".{target.name}.{secrets.token_hex(4)}{_SUFFIX}"
         lock = FileLock(scratch / _LOCK)
-        # called once, and at the end of Python at the latest: a block that nobody has left is closed after that, when
-        # the modules whose functions remove folders are gone
+        # Called once, at interpreter exit at the latest: a generator that is still suspended is closed after that, when
+        # the modules that remove folders are gone.
         remove = finalize(lock, _remove, scratch, target, lock)
-        try:  # before the folder is there, so that an interruption at any moment leaves nothing
+        try:  # before the folder exists, so that an interruption at any moment leaves nothing behind
             try:
                 scratch.mkdir(mode=0o700)
             except FileExistsError:
@@ -160,10 +161,10 @@ def scratch_beside(target: Path) -> Iterator[Path]:
 
 
 def _own(scratch: Path, lock: "BaseFileLock") -> bool:
-    """Show in a new folder whose it is; return False if somebody who clears leftovers has come before."""
+    """Lock a new folder and write its owner; return False if another process has already cleared it as a leftover."""
     from filelock import Timeout
 
-    with suppress(Timeout, OSError, NotImplementedError):  # some file systems know no locks
+    with suppress(Timeout, OSError, NotImplementedError):  # some file systems have no locks
         lock.acquire(timeout=0)
     try:
         (scratch / _HOST).write_text("\n".join(_this_machine()), "utf-8")
@@ -173,18 +174,18 @@ def _own(scratch: Path, lock: "BaseFileLock") -> bool:
 
 
 def publish(complete: Path, target: Path, *, scratch: Path, may_replace: bool = True) -> None:
-    """Move what is complete to its place; what is there goes, and comes back where the move fails.
+    """Move complete output to its target; an existing target is replaced, and restored if the move fails.
 
-    A file takes the place of a file in one step. A folder that is there is moved away first.
+    A file replaces a file in one step. An existing folder is moved away first.
 
     Args:
         complete: File or folder in ``scratch``.
-        target: Its place.
+        target: Final path.
         scratch: From :func:`scratch_beside`.
-        may_replace: Let it take the place of what is there.
+        may_replace: Whether to replace an existing target.
 
     Raises:
-        FileExistsError: There is something, and ``may_replace`` is False.
+        FileExistsError: The target exists, and ``may_replace`` is False.
     """
     if not may_replace:
         problem = f"{target} exists; another process has just written it"
@@ -197,7 +198,7 @@ def publish(complete: Path, target: Path, *, scratch: Path, may_replace: bool = 
                 raise FileExistsError(problem) from error
             raise
     elif (target.is_dir() or complete.is_dir()) and os.path.lexists(target):
-        # no system puts a folder in the place of another one, so that what is there waits beside it
+        # no system replaces one folder by another, so the old one is moved to the scratch folder first
         os.replace(target, scratch / _REPLACED)
         try:
             os.replace(complete, target)
@@ -209,17 +210,17 @@ def publish(complete: Path, target: Path, *, scratch: Path, may_replace: bool = 
 
 
 def remove_whole(folder: Path) -> None:
-    """Remove a folder under another name, so that nobody finds half of it.
+    """Remove a folder after renaming it, so that no process sees it partially removed.
 
     Raises:
-        OSError: It is in use, as a system may have it, or may not be removed.
+        OSError: The folder is in use, on some systems, or may not be removed.
     """
     with scratch_beside(folder) as scratch:
         os.replace(folder, scratch / folder.name)
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder outlast a power failure, where the system can."""
+    """Sync a folder, so that the names in it survive a power failure, if the system supports it."""
     if os.name != "posix":
         return
     opened = os.open(folder, os.O_RDONLY)
@@ -230,13 +231,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def clear_leftovers(target: Path) -> None:
-    """Remove what writers of a file or folder have left that were killed; those that are at work keep theirs.
+    """Remove leftovers of killed writers of a file or folder; scratch folders of running writers are kept.
 
-    A writer that was killed between the two moves of :func:`publish` has taken away what was there: it is put
-    back.
+    If a writer was killed between the two moves of :func:`publish`, the previous content is restored.
 
     Args:
-        target: The place that they wrote to. Nothing happens where its folder cannot be read or changed.
+        target: Target of the writers. No effect if its folder cannot be read or changed.
     """
     from filelock import FileLock, Timeout
 
@@ -255,18 +255,18 @@ def clear_leftovers(target: Path) -> None:
 
 
 def clear_leftovers_in(folder: Path) -> None:
-    """Remove what writers of any file or folder in a folder have left, as :func:`clear_leftovers` does for one."""
+    """Remove leftovers of killed writers of all files and folders in a folder; see :func:`clear_leftovers`."""
     for name in sorted({name for _, name in _scratch_folders(folder)}):
         clear_leftovers(folder / name)
 
 
 def is_scratch(folder: Path) -> bool:
-    """Return whether a folder is the scratch folder of a writer, at work or killed, by its name and what it holds."""
+    """Return whether a folder is the scratch folder of a running or killed writer, by its name and content."""
     return _SCRATCH.fullmatch(folder.name) is not None and any((folder / name).is_file() for name in (_LOCK, _HOST))
 
 
 def _scratch_folders(folder: Path) -> list[tuple[Path, str]]:
-    """Return the scratch folders in a folder, and the name of what is written in each, whoever writes."""
+    """Return the scratch folders in a folder, and the name of the target of each."""
     try:
         with os.scandir(folder) as entries:
             matches = [(Path(entry.path), _SCRATCH.fullmatch(entry.name)) for entry in entries]
@@ -276,19 +276,19 @@ def _scratch_folders(folder: Path) -> list[tuple[Path, str]]:
 
 
 def _may_be_judged(scratch: Path) -> bool:
-    """Return whether the lock of a scratch folder tells if its owner lives."""
+    """Return whether the lock of a scratch folder is reliable for its owner, or the folder is old enough."""
     with suppress(OSError):
         owner = (scratch / _HOST).read_text("utf-8").split("\n")
         if (scratch / _LOCK).is_file() and not set(_this_machine()).isdisjoint(owner):
             return True
-    with suppress(OSError, ValueError):  # of one that has just finished
+    with suppress(OSError, ValueError):  # the writer has just finished
         newest = max(path.lstat().st_mtime for path in (scratch, *scratch.rglob("*")))
         return time.time() - newest > _OTHERS_LEFT_ALONE_S
     return False
 
 
 def _this_machine() -> list[str]:
-    """Return names of this machine: of the host, and of the running kernel, which its containers have in common."""
+    """Return the names of this machine: host name, and boot id of the kernel, which its containers share."""
     names = [platform.node()]
     with suppress(OSError):
         names.append(_BOOT_ID.read_text("utf-8").strip())
@@ -296,16 +296,16 @@ def _this_machine() -> list[str]:
 
 
 def _remove(scratch: Path, target: Path, lock: "BaseFileLock") -> None:
-    """Remove a scratch folder and give its lock back; what was taken away and could not be put back stays in it."""
+    """Remove a scratch folder and release its lock; a replaced target that could not be restored stays in it."""
     if os.path.lexists(scratch / _REPLACED) and not os.path.lexists(target):
         lock.release(force=True)
         return
     try:
         shutil.rmtree(scratch, ignore_errors=True)
         lock.release(force=True)
-        shutil.rmtree(scratch, ignore_errors=True)  # on Windows no open file can be removed
+        shutil.rmtree(scratch, ignore_errors=True)  # on Windows, open files cannot be removed
     except OSError as error:
-        # rmtree closes a folder again that Ctrl-C comes upon in closing; the next writer clears what is left
+        # rmtree closes a folder twice if Ctrl-C interrupts closing it; the next writer clears the rest
         if isinstance(error.__context__, KeyboardInterrupt | SystemExit):
             raise error.__context__ from None
         raise

@@ -1,6 +1,6 @@
-"""Kernels, and how they are compiled: the options of numba that all have but those of synthetic towns (`synthetic`)."""
+"""Kernel compilation: numba options of all kernels except those of synthetic cities (``l5kit.synthetic``)."""
 
 from numba import njit
 
 kernel_jit = njit(nogil=True, cache=True, error_model="numpy")
-"""Compiles a kernel, without the lock of Python, kept on disk, where a division by 0 gives what NumPy gives."""
+"""Decorator of kernels, which release the GIL, are cached on disk, and divide by 0 like NumPy."""

@@ -1,19 +1,18 @@
-"""Overridden methods: whether an object has its own ones in place of those of a base class or package.
+"""Overridden methods: checks whether an object overrides methods of a base class or package.
 
-Code that works on whole batches asks this before it takes the place of methods for single items, which users of L5Kit
-1.x override.
+Code for whole batches checks this before it replaces methods for single items, which users of L5Kit 1.x override.
 """
 
 import functools
 
 
 def overrides(value: object, *methods: str, base: type) -> bool:
-    """Return whether an object, or its class, has any of some methods otherwise than a base class does.
+    """Return whether an object, or its class, overrides any of the given methods of a base class.
 
     Args:
         value: The object; it need not be of the base class.
         *methods: Names of methods of the base class.
-        base: The class whose methods are compared with.
+        base: The class to compare with.
     """
     value_class = type(value)
     if _has_any(value, methods):
@@ -22,14 +21,14 @@ def overrides(value: object, *methods: str, base: type) -> bool:
 
 
 def overrides_package(value: object, *methods: str, package: str) -> bool:
-    """Return whether an object has any of some methods from a class outside a package, or as an attribute of its own.
+    """Return whether any of the given methods comes from a class outside a package, or is set on the object itself.
 
     Args:
         value: The object.
         *methods: Names of methods that its class has.
-        package: Such as ``l5kit.dataset``; classes in its modules, also in packages within it, are inside.
+        package: Name of the package, such as ``l5kit.dataset``; its modules and subpackages are inside.
     """
-    value_class: type = type(value)  # mypy does not take the type of an object for hashable
+    value_class: type = type(value)  # mypy does not consider the type of an object hashable
     return _has_any(value, methods) or not _are_inside(value_class, methods, package)
 
 
@@ -40,6 +39,6 @@ def _has_any(value: object, methods: tuple[str, ...]) -> bool:
 
 @functools.cache
 def _are_inside(value_class: type, methods: tuple[str, ...], package: str) -> bool:
-    """Return whether the classes that methods come from stand in a package."""
+    """Return whether the classes that define the methods belong to a package."""
     owners = [next(base for base in value_class.__mro__ if method in vars(base)) for method in methods]
     return all(f"{owner.__module__}.".startswith(f"{package}.") for owner in owners)

@@ -1,4 +1,4 @@
-"""Array aliases used in annotations throughout l5kit."""
+"""Type aliases and protocols for annotations throughout l5kit."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
@@ -17,29 +17,29 @@ Float64Array = NDArray[np.float64]
 FloatArray = NDArray[np.floating[Any]]
 NumericArray = NDArray[Any]
 DType = np.dtype[Any]
-"""Type of the elements of an array, whatever it is."""
+"""Type of the elements of an array, of any kind."""
 
 RecordArray = NDArray[np.void]
 """Structured array of one of the record types of :mod:`l5kit.data.records`."""
 
 JsonObject: TypeAlias = dict[str, Any]
-"""What an object of JSON or a mapping of YAML is read as: values of any kind by key."""
+"""A JSON object or YAML mapping: values of any kind by key."""
 
 Config: TypeAlias = Mapping[str, Any]
-"""A configuration, or a section of one, as dictionaries; ``l5kit.configs`` reads what it says."""
+"""A configuration, or a section of one, as dictionaries; ``l5kit.configs`` parses it."""
 
 Sample = dict[str, Any]
 """One sample of a dataset: arrays and numbers by key."""
 
 PickledState: TypeAlias = dict[str, Any]
-"""What an object is pickled as: values of any kind by the name of a part, which its class gives and takes."""
+"""Pickled state of an object: values of any kind by attribute name."""
 
 RecordPart: TypeAlias = Any
-"""What an array of records gives for an index: one record, an array of records, or the column of a field."""
+"""Result of indexing an array of records: one record, an array of records, or the column of a field."""
 
 
 class DeviceArray(Protocol):
-    """Array on a device: the part of ``torch.Tensor`` that columns of samples need, so that nothing imports torch."""
+    """Array on a device: the part of ``torch.Tensor`` that columns of samples need, without importing torch."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -47,7 +47,7 @@ class DeviceArray(Protocol):
 
     @property
     def dtype(self) -> Any:
-        """Type of a value, one of the device's library."""
+        """Type of a value, in the library of the device."""
 
     def __len__(self) -> int:
         """Return the size along the first axis."""
@@ -65,11 +65,11 @@ class DeviceArray(Protocol):
         """Return zeros of this type, on the same device."""
 
     def permute(self, dims: tuple[int, ...], /) -> Any:
-        """Return a view with other orders of the axes."""
+        """Return a view with permuted axes."""
 
 
 Column: TypeAlias = NumericArray | DeviceArray
-"""The values of B samples under one key, (B, ...): a NumPy array, or a tensor, which may lie on a device."""
+"""The values of B samples under one key, (B, ...): a NumPy array, or a tensor on any device."""
 
 
 class Records(Protocol):
@@ -83,11 +83,11 @@ class Records(Protocol):
         """Return the number of records."""
 
     def __getitem__(self, index: Any, /) -> RecordPart:
-        """Return what NumPy would."""
+        """Return records or a field, like a NumPy array."""
 
 
 class Log(Protocol):
-    """The four arrays of records of a dataset, and where they were read."""
+    """The four arrays of records of a dataset, and their location."""
 
     @property
     def path(self) -> str:

@@ -1,4 +1,4 @@
-"""Warnings that name the line of the user by which l5kit was called."""
+"""Warnings that name the line of user code that called l5kit."""
 
 import sys
 import warnings
@@ -6,7 +6,7 @@ from types import FrameType
 
 
 def warn_caller(message: str, category: type[Warning] = RuntimeWarning) -> None:
-    """Warn in the name of the first caller outside of l5kit, however many of its functions lie between."""
+    """Warn with the location of the innermost caller outside of l5kit."""
     frame: FrameType | None = sys._getframe(1)
     level = 2  # the function that calls this one
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "l5kit":

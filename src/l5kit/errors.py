@@ -1,4 +1,4 @@
-"""Error classes of l5kit, and what all their texts share: addresses without secrets, and how to install an extra.
+"""Error classes of l5kit, and helpers for messages: redaction of secrets in URLs, and commands to install extras.
 
 Every error of l5kit is an :class:`L5KitError`. Where scripts written for L5Kit 1.x may catch a built-in type, the class
 inherits that built-in too, so that old ``except`` clauses keep working.
@@ -14,14 +14,14 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 TERMINATED: Final = 128 + signal.SIGTERM
-"""Exit status of a process that SIGTERM has ended."""
+"""Exit status of a process that was ended by SIGTERM."""
 
 _SCHEME: Final = r"\b[A-Za-z][A-Za-z0-9+.-]+:/{1,2}"
 _URL: Final = re.compile(rf"(?<=\"){_SCHEME}[^\"\\\n]*|(?<='){_SCHEME}[^'\\\n]*|{_SCHEME}(?:[^\s\"'<>\\]|'(?=\w))*")
-"""A URL in a text: between quotes all up to the closing one, else up to what no URL has unescaped."""
+"""A URL in a text: in quotes, everything up to the closing quote; otherwise up to a character that URLs must escape."""
 
 _OF_AZURE: Final = re.compile(r"(?:abfs|wasb)s?:")
-"""Its URLs have the container where others have the user."""
+"""URL schemes of Azure, which have the container in place of the user."""
 
 _SECRET_PARAMETERS: Final = re.compile(r"[#;].*(?:tok(?:en)?|sig(?:nature)?|secret|password|key)=.*", re.IGNORECASE)
 
@@ -30,7 +30,7 @@ class L5KitError(Exception):
     """Base class of all errors that l5kit raises on purpose."""
 
     def __str__(self) -> str:
-        """Return the message without secrets of addresses, also of the classes that inherit ``KeyError`` unquoted."""
+        """Return the message without secrets in URLs, and unquoted also for subclasses of ``KeyError``."""
         return without_secrets(Exception.__str__(self))
 
 
@@ -43,7 +43,7 @@ class InvalidArgumentError(L5KitError, AssertionError, ValueError):
 
 
 class MapTooLargeError(InvalidArgumentError):
-    """A semantic map would be larger than one file of its format can be, which is 2 GB."""
+    """A semantic map would exceed 2 GB, the maximum size of a file of its format."""
 
 
 class UnsupportedValueError(L5KitError, NotImplementedError, ValueError):
@@ -63,7 +63,7 @@ class TrackNotFoundError(L5KitError, IndexError, ValueError):
 
 
 class TensorSizeError(InvalidArgumentError, RuntimeError):
-    """A tensor has a size that a network does not take (a ``RuntimeError`` of torch in L5Kit 1.x)."""
+    """A tensor has a size that a network does not support (a ``RuntimeError`` of torch in L5Kit 1.x)."""
 
 
 class RouteNotFoundError(InvalidArgumentError):
@@ -78,7 +78,7 @@ class SampleError(L5KitError, RuntimeError):
 
 
 class IndexOutOfRangeError(L5KitError, IndexError):
-    """An index lies behind the end."""
+    """An index is past the end."""
 
 
 class NegativeIndexError(L5KitError, IndexError, ValueError):
@@ -90,7 +90,7 @@ class DatasetNotFoundError(L5KitError, ValueError, FileNotFoundError):
 
 
 class DownloadError(L5KitError, OSError):
-    """A file cannot be had, or what came is not what was asked for; what came whole is kept for the next call."""
+    """A file cannot be downloaded, or has unexpected content; complete files are kept for the next call."""
 
 
 class MissingArrayError(L5KitError, KeyError):
@@ -106,7 +106,7 @@ class CorruptedDataError(L5KitError, OSError, ValueError):
 
 
 class DataChangedError(L5KitError, RuntimeError):
-    """A file was written to, replaced or removed while it was read; the message names it."""
+    """A file was modified, replaced or removed while it was read; the message names it."""
 
 
 class ReadOnlyDatasetError(L5KitError, PermissionError):
@@ -114,7 +114,7 @@ class ReadOnlyDatasetError(L5KitError, PermissionError):
 
 
 class EvaluationPlanError(L5KitError, RuntimeError, ValueError):
-    """A plan of closed-loop evaluation names something twice, or lacks what it requires (a ``RuntimeError`` in 1.x)."""
+    """A closed-loop evaluation plan has duplicate names or lacks a required part (a ``RuntimeError`` in L5Kit 1.x)."""
 
 
 class TrajectoryLengthError(L5KitError, RuntimeError, ValueError):
@@ -122,7 +122,7 @@ class TrajectoryLengthError(L5KitError, RuntimeError, ValueError):
 
 
 class EpisodeEndedError(L5KitError, RuntimeError, ValueError):
-    """An environment is to step after the end of its episode, or before its first one."""
+    """An environment was stepped after the end of its episode, or before its first one."""
 
 
 class UnpicklableStoreError(L5KitError, TypeError):
@@ -134,29 +134,29 @@ class UnreachableDataError(L5KitError, ConnectionError):
 
 
 class EngineError(L5KitError, RuntimeError):
-    """A cluster of Ray or Dask does not answer, or its workers have another version of l5kit."""
+    """A cluster of Ray or Dask does not answer, or its workers have a different version of l5kit."""
 
 
 class WorkerDiedError(L5KitError, BrokenExecutor):
-    """A worker process has died, of lack of memory for example; the message names it and the scenes that it had."""
+    """A worker process has died, for example out of memory; the message names it and its scenes."""
 
 
 class DuplicateTrackError(InvalidArgumentError, AssertionError):
-    """A frame has a track more than once (an ``AssertionError`` in L5Kit 1.x)."""
+    """A frame contains a track more than once (an ``AssertionError`` in L5Kit 1.x)."""
 
 
 def is_termination(error: BaseException) -> bool:
-    """Return whether an error is the end of the process by SIGTERM, which nothing holds up.
+    """Return whether an error is the termination of the process by SIGTERM, which must not be suppressed.
 
-    Any other ``SystemExit`` is one of code of users, as no command of l5kit ends in this way: it is their error.
+    Any other ``SystemExit`` comes from user code, as l5kit never raises one, and counts as an error of that code.
     """
     return isinstance(error, SystemExit) and error.code == TERMINATED
 
 
 def ending_behind(error: BaseException | None) -> BaseException | None:
-    """Return the Ctrl-C or SIGTERM that was ending the process when an error came up, which hides it; None without one.
+    """Return the Ctrl-C or SIGTERM in the chain of an error, which that error hides; None without one.
 
-    Code that cleans up may fail where it is interrupted: ``shutil.rmtree``, for one, may close a folder twice.
+    Cleanup code may fail when it is interrupted: ``shutil.rmtree``, for example, may close a folder twice.
     """
     while error is not None and not (isinstance(error, KeyboardInterrupt) or is_termination(error)):
         error = error.__cause__ if error.__suppress_context__ else error.__context__
@@ -164,39 +164,39 @@ def ending_behind(error: BaseException | None) -> BaseException | None:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the name of the type of an error, and what it says."""
+    """Return the type name and the message of an error."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def error_line(error: BaseException) -> str:
-    """Return what an error says, in one line; the name of its type if that is nothing."""
+    """Return the message of an error in one line, or its type name if the message is empty."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def without_secrets(text: str) -> str:
-    """Return a URL, or a text with some in it, without users, passwords and queries.
+    """Return a URL, or a text that contains URLs, without users, passwords and queries.
 
-    What is left of a URL names the file: scheme, server and path, in any chain of file systems of fsspec.
+    The remaining scheme, server and path identify the file, in any chain of file systems of fsspec.
     """
     return _URL.sub(_without_secrets_of, text) if ":/" in text else text
 
 
 def _without_secrets_of(url: re.Match[str]) -> str:
-    """Return the name of the file that a URL leads to."""
+    """Return a URL without its secrets."""
     names = []
     for part in re.split(rf"::(?={_SCHEME})", url[0]):  # chains of file systems, such as zip://a::s3://b
         scheme, slashes, rest = re.split(r"(:/{1,2})", part, maxsplit=1)
-        # passwords are not always escaped, so that all up to the last @ before the path belongs to the user
+        # passwords are not always escaped, so everything up to the last @ before the path belongs to the user
         server, slash, path = rest.partition("/")
         if not _OF_AZURE.match(part):
             server = server.rpartition("@")[2]
-        name = f"{server}{slash}{path}".partition("?")[0]  # signed queries tell who may read the file, and until when
+        name = f"{server}{slash}{path}".partition("?")[0]  # signed queries grant access to the file
         names.append(f"{scheme}{slashes}{_SECRET_PARAMETERS.sub('', name)}")
     return "::".join(names)
 
 
 def install_command(*extras: str) -> str:
-    """Return the command that installs extras of l5kit, as it was installed here: from a clone, or from an index.
+    """Return the command that installs extras of l5kit in the same way as l5kit itself: from a clone or from an index.
 
     Args:
         extras: Names of extras, such as ``viz``.
@@ -209,7 +209,7 @@ def install_command(*extras: str) -> str:
 
 
 def find_clone() -> Path | None:
-    """Return the clone that l5kit runs from or was installed from; None where it came from an index."""
+    """Return the clone that l5kit runs from or was installed from; None if it was installed from an index."""
     candidates = [Path(__file__).resolve().parents[2]]
     try:
         origin = json.loads(distribution("l5kit2").read_text("direct_url.json") or "{}")  # PEP 610

@@ -158,7 +158,7 @@ def test_a_mask_of_integers_0_and_1_is_taken(dtype: Any) -> None:
 def test_other_integers_are_no_mask(value: int, dtype: Any) -> None:
     mask = np.zeros(98, dtype)
     mask[[3, 5, 9]] = 1, value, value
-    with pytest.raises(ValueError, match=rf"integers 0 and 1, got {value} in row 5; of row numbers, make a mask"):
+    with pytest.raises(ValueError, match=rf"integers 0 and 1, got {value} in row 5; convert row numbers to a mask"):
         AgentDataset(make_cfg(), make_fixture_s(), None, agents_mask=mask)
 
 

@@ -346,19 +346,19 @@ def test_out_is_drawn_over(size: int) -> None:
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        pytest.param(lambda: make_batch(make_large(), [1, 2]), "out holds pictures of shape", id="too few"),
-        pytest.param(lambda: make_batch(make_large(128), [1, 2, 3]), "out holds pictures of shape", id="other size"),
+        pytest.param(lambda: make_batch(make_large(), [1, 2]), "out holds rasters of shape", id="too few"),
+        pytest.param(lambda: make_batch(make_large(128), [1, 2, 3]), "out holds rasters of shape", id="other size"),
         pytest.param(
             lambda: make_batch(make_large(image_dtype="uint8"), [1, 2, 3]),
-            "out holds pictures of shape",
+            "out holds rasters of shape",
             id="other type",
         ),
         pytest.param(
             lambda: make_batch(make_dataset(EgoDataset, make_cfg(), make_fixture_s()), [1, 2, 3]),
-            "must be a batch with pictures",
+            "must be a batch with rasters",
             id="no pictures",
         ),
-        pytest.param(list, "must be a batch with pictures.*got list", id="a list"),
+        pytest.param(list, "must be a batch with rasters.*got list", id="a list"),
     ],
 )
 def test_out_of_another_kind_is_refused(out: Any, message: str) -> None:

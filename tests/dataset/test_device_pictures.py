@@ -205,7 +205,7 @@ def test_tensors_of_a_device_are_not_pinned(device: str) -> None:
 @pytest.mark.parametrize("device", OF_DEVICE)
 def test_pictures_of_a_device_are_not_drawn_over_by_the_processor(device: str) -> None:
     batch = make_batch(TensorRasterizer(device))
-    with pytest.raises(InvalidArgumentError, match=r"out holds pictures in a tensor, Tensor of torch\.float32"):
+    with pytest.raises(InvalidArgumentError, match=r"out holds rasters in a tensor, Tensor of torch\.float32"):
         EgoDataset(CFG, make_fixture_s(), make_boxes()).__getitems__([1, 2], out=batch)
 
 

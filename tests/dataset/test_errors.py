@@ -157,7 +157,7 @@ def test_hosts_that_are_no_text_are_an_error_by_name(code: int) -> None:
     log.scenes.view(np.uint8)[16:20] = np.frombuffer(np.uint32(code).tobytes(), np.uint8)
     dataset = EgoDataset(make_cfg(), log, None)
     for make in (lambda: dataset[3], lambda: dataset.__getitems__([3])):
-        with pytest.raises(SampleError, match=r"scene 0.*the host of the scene is no text") as raised:
+        with pytest.raises(SampleError, match=r"scene 0.*the host of the scene is not text") as raised:
             make()
         assert isinstance(raised.value.__cause__, CorruptedDataError)
     assert "scenes: text" in {finding.check for finding in log.validate()}

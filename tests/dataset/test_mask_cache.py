@@ -180,7 +180,7 @@ def turn_bytes_round(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        (turn_bytes_round, "is in big endian"),
+        (turn_bytes_round, "is big-endian"),
         (shorten, "does not fit the 98 agents"),
         (use_other_thresholds, "was computed with other thresholds"),
         (lose_a_chunk, "is incomplete: its computation was interrupted or is still running"),

@@ -98,7 +98,7 @@ def test_what_is_no_picture_is_refused(picture, is_one_of_several):
         def rasterize(self, *window):
             return super().rasterize(*window) | {"lanes": picture} if is_one_of_several else picture
 
-    with pytest.raises(SampleError, match=r"must return a picture \(height, width, channels\), or several"):
+    with pytest.raises(SampleError, match=r"must return an image \(height, width, channels\), or several"):
         EgoDataset(make_cfg(), make_fixture_s(), Wrong())[0]
 
 
@@ -116,5 +116,7 @@ def of_pictures(batch):
 
 @pytest.mark.parametrize("needs_one", [of_networks, of_motion, of_pictures])
 def test_what_needs_one_picture_asks_for_it(samples, needs_one):
-    with pytest.raises(InvalidArgumentError, match=r"holds the pictures \['boxes', 'lanes'\], and one is needed"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"holds several images, \['boxes', 'lanes'\], but a single one is needed"
+    ):
         needs_one(collate([samples[0]]))

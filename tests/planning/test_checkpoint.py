@@ -458,15 +458,15 @@ def header(text):
 
 BROKEN = {
     "empty": (b"", "cannot be read as a checkpoint"),
-    "text": (b"weights: none", "no plain state dict|cannot be read"),
+    "text": (b"weights: none", "nor a plain state dict|cannot be read"),
     "cut safetensors": (
         header('{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'),
         "is a broken safetensors file",
     ),
     "broken archive": (zip_without_weights(), "broken TorchScript archive"),
     "cut archive": (zip_without_weights()[:-9], "broken archive"),
-    "length of text": (archive_of_text(), "no plain state dict|cannot be read"),
-    "number": (pickle.dumps(3, protocol=2), "no plain state dict|holds a int|cannot be read"),
+    "length of text": (archive_of_text(), "nor a plain state dict|cannot be read"),
+    "number": (pickle.dumps(3, protocol=2), "nor a plain state dict|holds a int|cannot be read"),
 }
 
 

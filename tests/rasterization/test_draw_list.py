@@ -394,7 +394,7 @@ def test_the_place_of_a_fault_is_named() -> None:
     rows = np.array([[(0, 5)] * 4, [(0, 5), (0, 5), (3, 2), (0, 5)]])
     with pytest.raises(InvalidArgumentError, match="rows of plane 2 of window 1 must ascend"):
         make_shapes(rows=rows)
-    with pytest.raises(InvalidArgumentError, match=r"found are points int32 .*, starts int32"):
+    with pytest.raises(InvalidArgumentError, match=r"got points int32 .*, starts int32"):
         make_shapes(starts=np.array([0, 1, 2], np.int32))
     with pytest.raises(InvalidArgumentError, match=r"shape 1, \[1, 1, 3, 1, 2\], must be of kind 0, 1 or 2"):
         make_shapes(shapes=np.array([(FILLED, 0, 1, 0, 0), (OPEN_LINE, 1, 3, 1, 2)]))

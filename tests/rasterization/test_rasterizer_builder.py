@@ -160,7 +160,7 @@ def test_matrices_that_give_rows_and_columns_one_direction_are_refused(
     matrix[1, :3] = factor * matrix[0, :3]
     meta = {"world_to_ecef": WORLD_TO_ECEF.tolist(), "ecef_to_aerial": matrix.tolist()}
     (tmp_path / "meta.json").write_text(json.dumps(meta))
-    with pytest.raises(ConfigError, match=r"meta\.json and .* rows and columns of the picture the same direction"):
+    with pytest.raises(ConfigError, match=r"meta\.json and .* rows and columns of the image the same direction"):
         build_rasterizer(
             make_cfg("py_satellite", dataset_meta_key=str(tmp_path / "meta.json")), LocalDataManager(str(folder))
         )
@@ -170,13 +170,13 @@ def test_matrices_that_give_rows_and_columns_one_direction_are_refused(
 def test_pictures_of_more_memory_than_anyone_wants_are_refused(folder: Path, key: str, value: Any) -> None:
     cfg = make_cfg("box_debug", raster_size=[640, 320])
     cfg["raster_params" if key == "raster_size" else "model_params"][key] = value
-    with pytest.raises(ConfigError, match=r"a picture would take [\d.]+ GB"):
+    with pytest.raises(ConfigError, match=r"a raster would take [\d.]+ GB"):
         build_rasterizer(cfg, LocalDataManager(str(folder)))
 
 
 def test_a_picture_that_opencv_refuses_is_named(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "huge.pfm").write_bytes(b"PF\n100000 100000\n-1.0\n" + b"\0" * 100)
-    with pytest.raises(CorruptedDataError, match=r"huge\.pfm is not a picture that OpenCV can read"):
+    with pytest.raises(CorruptedDataError, match=r"huge\.pfm is not an image that OpenCV can read"):
         build_rasterizer(
             make_cfg("py_satellite", satellite_map_key=str(tmp_path / "huge.pfm")), LocalDataManager(str(folder))
         )

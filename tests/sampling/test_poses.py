@@ -109,7 +109,7 @@ def test_no_frames_give_zeros(track_id: int | None) -> None:
 
 def test_more_frames_than_asked_for_are_an_index_error() -> None:
     _, frames, agents, _ = make_fixture_s_arrays()
-    with pytest.raises(IndexError, match="frames holds 4 frames, at most num_frames = 3 are allowed") as raised:
+    with pytest.raises(IndexError, match="frames holds 4 frames, but at most num_frames = 3 are allowed") as raised:
         get_relative_poses(3, frames[:4], None, agents_of(frames[:4], agents), np.eye(3), 0.0)
     assert isinstance(raised.value, L5KitError)
 

@@ -172,7 +172,7 @@ def test_kernels_of_tracks_refuse_another_number_of_them(samplers):
     with pytest.raises(InvalidArgumentError, match=r"^track_ids has shape \(1,\)"):
         trace_tracks(windows.agents, one, TrackStates.empty(*windows.frames.shape))
     num_frames = windows.agents.num_frames
-    with pytest.raises(InvalidArgumentError, match=r"^states are of shape \(3, .*at least"):
+    with pytest.raises(InvalidArgumentError, match=r"^states have shape \(3, .*at least"):
         trace_tracks(windows.agents, np.ones(3, np.uint64), TrackStates.empty(3, num_frames - 1))
 
 
@@ -292,5 +292,5 @@ def test_columns_are_told_by_their_shapes():
 
 
 def test_columns_of_other_lengths_are_refused():
-    with pytest.raises(InvalidArgumentError, match=r"\{'b': \(2, 3\)\} are no columns of 4 samples"):
+    with pytest.raises(InvalidArgumentError, match=r"\{'b': \(2, 3\)\} are not columns of 4 samples"):
         SampleColumns({"a": np.zeros(4), "b": np.zeros((2, 3))}, np.ones(4, np.bool_))

@@ -283,5 +283,5 @@ def test_only_the_own_vectorizer_is_supported(street: MapAPI) -> None:
     batch = to_device(BACKEND, windows, targets, street.arrays.lights)
     for vectorizer in (Other(make_vector_cfg(), street), changed):
         assert not vectorizer.runs_on_devices
-        with pytest.raises(InvalidArgumentError, match="methods of its own or routes, which devices do not know"):
+        with pytest.raises(InvalidArgumentError, match="overrides methods or has routes, which devices do not support"):
             vectorize(vectorizer, batch, past)

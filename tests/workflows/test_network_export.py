@@ -135,10 +135,12 @@ def changed(content):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        pytest.param(lambda content: content[: len(content) // 2], "no ONNX file, or cut off|broken", id="cut off"),
-        pytest.param(lambda content: b"", "none of l5kit|no ONNX file", id="empty"),
+        pytest.param(
+            lambda content: content[: len(content) // 2], "not an ONNX file, or is truncated|broken", id="cut off"
+        ),
+        pytest.param(lambda content: b"", "not one of l5kit|not an ONNX file", id="empty"),
         pytest.param(changed, "checksum", id="changed"),
-        pytest.param(lambda content: foreign(), "none of l5kit checkpoint export", id="of somebody else"),
+        pytest.param(lambda content: foreign(), "not one of l5kit checkpoint export", id="of somebody else"),
     ],
 )
 def test_files_that_are_broken_or_of_others_are_refused(damage, message, planner, tmp_path):

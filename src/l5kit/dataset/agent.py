@@ -1,4 +1,4 @@
-"""Dataset of rasters around agents that can be trained on."""
+"""Dataset of raster samples of agents that qualify as training targets."""
 
 from l5kit._types import JsonObject, NumericArray
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -17,9 +17,9 @@ MIN_FRAME_FUTURE = AGENT_MIN_FRAME_FUTURE
 
 
 class AgentDataset(AgentRowsDataset, EgoDataset):
-    """Raster samples of agents, one for each agent row that can be trained on.
+    """Raster samples of agents, one for each selected agent row.
 
-    An agent row is taken if its track is valid in enough frames before and after it, according to the agents mask
+    An agent row is selected if its track is valid in enough frames before and after it, according to the agents mask
     (:mod:`l5kit.dataset.select_agents`).
 
     Args:
@@ -27,16 +27,16 @@ class AgentDataset(AgentRowsDataset, EgoDataset):
         zarr_dataset: An opened dataset.
         rasterizer: Draws the rasters; None for samples without one.
         perturbation: Must be None; agents are not perturbed.
-        agents_mask: The rows to take, bool or 0 and 1, (N,), instead of those of the agents mask; gives a
-            ``RuntimeWarning``. Rows that fail the label filter are left out, as they have no samples; another
+        agents_mask: Rows to select instead of those of the agents mask, bool or 0 and 1, (N,); gives a
+            ``RuntimeWarning``. Rows that fail the label filter are dropped, as they have no samples; another
             ``RuntimeWarning`` counts them.
-        min_frame_history: Least number of valid frames before.
-        min_frame_future: Least number of valid frames after.
-        strict_mask: Take all rows of ``agents_mask`` without reading their probabilities; samples of rows that fail the
-            label filter then raise a ``SampleError``.
+        min_frame_history: Minimum number of valid frames before the sample.
+        min_frame_future: Minimum number of valid frames after the sample.
+        strict_mask: Select all rows of ``agents_mask`` without reading their probabilities; samples of rows that fail
+            the label filter then raise a ``SampleError``.
 
     Attributes:
-        agents_mask: The rows that are taken, bool (N,), read-only.
+        agents_mask: Selected rows, bool (N,), read-only.
         agents_indices: Their row numbers, ascending.
         cumulative_sizes_agents: End agent row of each frame.
     """

@@ -1,4 +1,4 @@
-"""Dataset of vector samples around agents that can be trained on."""
+"""Dataset of vector samples of agents that qualify as training targets."""
 
 from collections.abc import Callable
 
@@ -16,28 +16,28 @@ from l5kit.vectorization.vectorizer import Vectorizer
 
 
 class AgentDatasetVectorized(AgentRowsDataset, EgoDatasetVectorized):
-    """Vector samples of agents, one for each agent row that can be trained on.
+    """Vector samples of agents, one for each selected agent row.
 
     The rows are those of :class:`~l5kit.dataset.agent.AgentDataset`; ``history_num_frames_ego`` counts the past steps
     of the agent. The first of the ``other_agents_num`` rows of other agents is the AV, with track -1 and the class of a
-    car. That row is empty, with track and class 0, if the AV is not closer than ``max_agents_distance``, and in samples
-    of the AV itself, which ``get_frame`` returns without a track.
+    car. That row is empty, with track and class 0, if the AV is ``max_agents_distance`` or more away, and in samples of
+    the AV itself, which ``get_frame`` returns if no track is given.
 
     Args:
         cfg: Configuration with ``raster_params`` and ``model_params``.
         zarr_dataset: An opened dataset.
         vectorizer: Vectorizes the surroundings of the agent; the dataset uses a copy with one row fewer.
         perturbation: Must be None; agents are not perturbed.
-        agents_mask: The rows to take, bool or 0 and 1, (N,), instead of those of the agents mask; gives a
-            ``RuntimeWarning``. Rows that fail the label filter are left out, as they have no samples; another
+        agents_mask: Rows to select instead of those of the agents mask, bool or 0 and 1, (N,); gives a
+            ``RuntimeWarning``. Rows that fail the label filter are dropped, as they have no samples; another
             ``RuntimeWarning`` counts them.
-        min_frame_history: Least number of valid frames before.
-        min_frame_future: Least number of valid frames after.
-        strict_mask: Take all rows of ``agents_mask`` without reading their probabilities; samples of rows that fail the
-            label filter then raise a ``SampleError``.
+        min_frame_history: Minimum number of valid frames before the sample.
+        min_frame_future: Minimum number of valid frames after the sample.
+        strict_mask: Select all rows of ``agents_mask`` without reading their probabilities; samples of rows that fail
+            the label filter then raise a ``SampleError``.
 
     Attributes:
-        agents_mask: The rows that are taken, bool (N,), read-only.
+        agents_mask: Selected rows, bool (N,), read-only.
         agents_indices: Their row numbers, ascending.
         cumulative_sizes_agents: End agent row of each frame.
     """

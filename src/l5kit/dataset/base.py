@@ -1,4 +1,4 @@
-"""Base of the datasets: from an index to a frame of a log, and from there to a sample or a batch."""
+"""Base class of the datasets: lookup of the frame of an index, and its sample or batch."""
 
 import copy
 import functools
@@ -62,7 +62,7 @@ _OWN_SAMPLES = ("__getitem__", "get_frame")
 
 
 class BaseEgoDataset(Dataset[Sample]):
-    """Base of the datasets: locates the frame of an index, and adds the origin to each sample.
+    """Base class of the datasets: locates the frame of an index and adds scene, host, time and track to each sample.
 
     A subclass implements ``_get_sample_function()``, which is called once and returns a callable that takes
     ``(state_index, frames, agents, tl_faces, selected_track_id)`` and returns a sample. A subclass that changes samples
@@ -90,7 +90,7 @@ class BaseEgoDataset(Dataset[Sample]):
     perturbation: Perturbation | None = None
 
     _makes_own_samples = False
-    """Whether this is a user's class with its own samples."""
+    """Whether a user's subclass overrides the making of samples."""
 
     _channels_first = False
     """Whether rasters of single samples have the channels first, whatever their order in the sample function."""
@@ -104,7 +104,7 @@ class BaseEgoDataset(Dataset[Sample]):
         cls._makes_own_samples = not all(module.startswith("l5kit.dataset.") for module in modules)
 
     def __init__(self, cfg: JsonObject, zarr_dataset: ChunkedDataset) -> None:
-        # refuse what is not a log, and a log with a path that was not opened
+        # refuse objects that are not logs, and logs whose path was not opened
         advice = "pass ChunkedDataset(path).open()"
         if not all(hasattr(zarr_dataset, name) for name in ("scenes", "frames", "agents", "tl_faces")):
             raise InvalidArgumentError(f"zarr_dataset must be a ChunkedDataset, got {zarr_dataset!r}; {advice}")
@@ -126,7 +126,7 @@ class BaseEgoDataset(Dataset[Sample]):
         self._worker_seed: int | None = None
         self._new_memory: Allocator | None = None
 
-        # another frame interval than that of the configuration would make all speeds wrong
+        # a frame interval that differs from the configuration would make all speeds wrong
         facts = getattr(zarr_dataset, "own_facts", None)
         params = getattr(self.sample_function, "params", None)
         if facts is not None and params is not None and not math.isclose(facts.step_time_s, params.step_time_s):
@@ -166,15 +166,15 @@ class BaseEgoDataset(Dataset[Sample]):
                 track_id = int(rows_of(self.dataset.agents, slice(row, row + 1), strict=True)["track_id"][0])
             return self.get_frame(scene_index, state_index, track_id=track_id)
         except Exception as error:  # never an IndexError, which would silently end an iteration
-            what = f"sample {index}"
+            description = f"sample {index}"
             if located is not None:
-                whom = "the AV"
+                target = "the AV"
                 if located.agent_rows is not None:
                     of_row = f"the track of agent row {located.agent_rows[0]}"
-                    whom = of_row if track_id is None else f"track {track_id}"
-                what += f" (scene {located.scene_indices[0]}, frame {located.state_indices[0]} of it, {whom})"
+                    target = of_row if track_id is None else f"track {track_id}"
+                description += f" (scene {located.scene_indices[0]}, frame {located.state_indices[0]} of it, {target})"
             raise SampleError(
-                f"{type(self).__name__} on {self.dataset.path or 'a log in memory'!r} cannot make {what}: "
+                f"{type(self).__name__} on {self.dataset.path or 'a log in memory'!r} cannot make {description}: "
                 f"{type(error).__name__}: {error}"
             ) from error
 
@@ -186,11 +186,11 @@ class BaseEgoDataset(Dataset[Sample]):
 
         Args:
             indices: As for ``self[index]``.
-            out: A batch of this dataset that is no longer needed: its rasters are overwritten, if they are arrays.
+            out: A batch of this dataset that is no longer needed; its rasters are overwritten if they are arrays.
 
         Raises:
             IndexError: There is no such sample.
-            InvalidArgumentError: ``out`` has no rasters, or too few, or of another size or dtype.
+            InvalidArgumentError: ``out`` has no rasters, too few of them, or rasters of another size or dtype.
             SampleError: A sample cannot be made; the cause is chained.
         """
         indices = list(indices)
@@ -205,7 +205,7 @@ class BaseEgoDataset(Dataset[Sample]):
             if out is not None:
                 raise
             warnings.warn(
-                f"{self!r} made {len(samples)} samples one by one, since all at once failed "
+                f"{self!r} made {len(samples)} samples one by one, since making them as a batch failed "
                 f"({type(error).__name__}: {error})",
                 RuntimeWarning,
                 stacklevel=2,
@@ -225,16 +225,16 @@ class BaseEgoDataset(Dataset[Sample]):
             indices: As for ``self[index]``.
             out: Memory for the columns: arrays by key, with the shapes and dtypes of the result and at least as many
                 rows, which must not overlap. Missing keys get new memory.
-            missing: Treatment of samples whose agent fails the label filter: ``error``, or ``mask`` for a False in
-                ``is_made`` and zeros in all columns except scene, host, frame, time and track.
+            missing: Treatment of samples whose agent fails the label filter: ``error`` to raise, or ``mask`` to set
+                False in ``is_made`` and zeros in all columns except scene, host, frame, time and track.
 
         Returns:
             Arrays (B, ...) with the values of ``self[index]``, and a mask of the samples that were made.
 
         Raises:
             IndexError: There is no such sample.
-            UnsupportedValueError: This dataset makes its samples one by one, as a subclass, rasterizer or vectorizer
-                overrides methods.
+            UnsupportedValueError: This dataset makes its samples one by one, because a subclass, rasterizer or
+                vectorizer overrides methods.
             InvalidArgumentError: An array of ``out`` does not fit, cannot be written, overlaps another one or has an
                 unknown key.
             CorruptedDataError: A sample needs damaged records.
@@ -301,7 +301,7 @@ class BaseEgoDataset(Dataset[Sample]):
         return self._over_scene(self.dataset.get_scene_dataset(scene_index), scene_index)
 
     def view_scene(self, scene_index: int) -> Self:
-        """Return the same as :meth:`get_scene_dataset`, for reading only: without copying agents and faces if possible.
+        """Return a read-only version of :meth:`get_scene_dataset`, which avoids copying agents and faces if possible.
 
         Raises:
             ValueError: There is no such scene.
@@ -369,7 +369,7 @@ class BaseEgoDataset(Dataset[Sample]):
         return f"<{type(self).__name__} of {len(self)} samples on {self.dataset.path or 'a log in memory'!r}>"
 
     def _repr_html_(self) -> str:
-        """Return a card for notebooks; no sample is made for it."""
+        """Return a card for notebooks, without making a sample."""
 
         def facts() -> dict[str, object]:
             return {
@@ -418,15 +418,15 @@ class BaseEgoDataset(Dataset[Sample]):
         sampler = self._batch_sampler
         if sampler is None:
             raise UnsupportedValueError(
-                f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
-                "own; take them from self[index], or give it one for batches (docs/own_rasterizer.md)"
+                f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer overrides "
+                "methods; take them from self[index], or give it one for batches (docs/own_rasterizer.md)"
             )
         return sampler
 
     def _make_batch(self, sampler: WindowSampler, indices: SampleIndices, out: SampleBatch | None) -> SampleBatch:
-        """Return samples as one batch, whose rasters are in the memory of ``out`` if it is not None."""
-        # Vector samples are small, so their arrays are not reused. Rasters are in memory that is shared between
-        # batches, processes or devices, or allocated by the sampler.
+        """Return samples as one batch, with rasters in the memory of ``out`` if given."""
+        # Vector samples are small, so their arrays are not reused. Memory of rasters is reused, shared between
+        # processes, pinned for a device, or allocated by the sampler.
         allocate: Allocator | None = None
         if not isinstance(sampler, VectorSampler):
             allocate = reuse_images(out) if out is not None else self._new_memory or default_allocator()
@@ -492,11 +492,11 @@ class BaseEgoDataset(Dataset[Sample]):
         memory: ColumnMemory | None,
         missing: Literal["error", "mask"],
     ) -> tuple[dict[str, Column], BoolArray]:
-        """Return the result of :meth:`columns_of_log` as arrays by key, and a mask of the made samples, (B,)."""
+        """Return the columns of :meth:`columns_of_log` by key, and a mask of the samples that were made, (B,)."""
         cut = cut_samples(log, indices, sampler.steps)
         origin = describe_origin(indices, cut)  # before a perturbation moves the frames that it reads
 
-        # replaced columns get their memory at the end, with those that the dataset adds
+        # resized columns get their memory at the end, with those that the dataset adds
         out = memory
         if memory is not None and self._resized_columns:
             out = ColumnMemory([key for key in memory.keys if key not in self._resized_columns], memory.give)
@@ -513,13 +513,13 @@ class BaseEgoDataset(Dataset[Sample]):
     @property
     def route_map(self) -> RouteMap | None:
         """The lanes of routes; None for samples without a route."""
-        return getattr(self.sample_function, "route_map", None)  # a user's function need not know of routes
+        return getattr(self.sample_function, "route_map", None)  # a user's sample function may not support routes
 
     @property
     def route_step_time_s(self) -> float:
         """Time between two frames, which determines how far routes extend beyond the end of a scene.
 
-        It is that of the configuration, the only one that single samples know; batches and closed loop agree with them.
+        It is the step time of the configuration, which single samples use; batches and closed loop do the same.
         """
         params = getattr(self.sample_function, "params", None)
         step_time_s: float = (LogFacts() if params is None else params).step_time_s
@@ -544,7 +544,7 @@ class BaseEgoDataset(Dataset[Sample]):
         return self._batch_sampler is not None
 
     def _over_scene(self, scene: ChunkedDataset, scene_index: int) -> Self:  # noqa: ARG002 subclasses need it
-        """Return a copy of this object that reads one of its scenes as a log of its own."""
+        """Return a copy of this object that reads one of its scenes as a separate log."""
         other = copy.copy(self)
         other.dataset = scene
         other._checked_log, other.cumulative_sizes = CheckedLog.check(scene, has_tl_faces=self._has_tl_faces)
@@ -607,13 +607,13 @@ class BaseEgoDataset(Dataset[Sample]):
             self._worker_seed = worker.seed
 
     def __copy__(self) -> Self:
-        """Return an object that shares all attributes, without calling ``__getstate__``."""
+        """Return a shallow copy, without calling ``__getstate__``."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out what another process can read from the files of the dataset."""
+        """Return the state without parts that another process can read from the files of the dataset."""
         state = self.__dict__.copy()
         state.pop("_known_routes", None)
         if isinstance(self.dataset.scenes, RecordSequence):

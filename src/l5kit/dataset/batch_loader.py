@@ -1,4 +1,4 @@
-"""Batch loaders: batches of samples in a given order, made one by one or by threads."""
+"""Batch loaders: batches of samples in a given order, made on request or by threads."""
 
 import itertools
 import queue
@@ -42,7 +42,7 @@ class BatchPlan:
     Attributes:
         sampler: Yields the indices of an epoch.
         batch_size: Samples in a batch.
-        drop_last: Whether to leave out a last batch of fewer samples.
+        drop_last: Whether to drop an incomplete last batch.
         seed: Seed of the random numbers, with the epoch, the rank and the index of a batch.
         rank: Rank of this process.
     """
@@ -84,7 +84,7 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class BatchSource:
-    """The dataset of batches, and how they are made.
+    """Dataset of batches, and options for making them.
 
     Attributes:
         dataset: The samples.
@@ -160,7 +160,7 @@ class BatchLoader(ABC):
 
     @abstractmethod
     def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
-        """Yield the batches of orders, in sequence, whatever the epoch."""
+        """Yield the batches of orders, in sequence, independent of the current epoch."""
 
 
 def run_ahead(
@@ -189,7 +189,7 @@ def length_of(sized: object) -> int:
 
 
 def require_at_least(**values: tuple[int, int]) -> None:
-    """Refuse arguments that are not whole numbers, or below a minimum: both by argument name.
+    """Refuse arguments that are not whole numbers or are below a minimum, given as ``name=(value, minimum)``.
 
     Raises:
         InvalidArgumentError: There is one.
@@ -218,7 +218,7 @@ class ThreadLoader(BatchLoader):
         self.num_threads = num_threads
         if num_threads > 1 and self._new_maker().reseeds_shared:
             raise InvalidArgumentError(
-                f"threads is {num_threads}, but {source.dataset!r} makes samples by a function of its own with a "
+                f"threads is {num_threads}, but {source.dataset!r} has a custom sample function with a "
                 f"perturbation, which threads would share; pass {self._instead_of_threads}"
             )
 
@@ -258,12 +258,12 @@ class ThreadLoader(BatchLoader):
 
 
 def pinned(batch: object) -> object:
-    """Return a batch with its tensors in pinned memory; those that are pinned, or on a device, are not copied."""
+    """Return a batch with its tensors in pinned memory; tensors that are pinned or on a device are not copied."""
     return with_tensors(batch, lambda tensor: tensor.pin_memory() if tensor.device.type == "cpu" else tensor)
 
 
 def with_tensors(value: object, change: "Callable[[torch.Tensor], torch.Tensor]") -> object:
-    """Return a value with each tensor mapped, including those in dictionaries, lists and tuples."""
+    """Return a value with a function applied to each tensor, including those in dictionaries, lists and tuples."""
     import torch
 
     if isinstance(value, torch.Tensor):

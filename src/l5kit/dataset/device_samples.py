@@ -1,4 +1,4 @@
-"""Samples on a device: batches that are made there, or made on the processor and sent ahead of use."""
+"""Samples on a device: batches made there, or made on the host and sent ahead of use."""
 
 import hashlib
 from collections import deque
@@ -59,7 +59,7 @@ _SMALL_BYTES: Final = 1 << 28
 _ONLY_NOW: Final = WindowSteps(0, 0)
 
 _HELD: Final[WeakValueDictionary[str, DeviceLog]] = WeakValueDictionary()
-"""Logs on a device by their identity, kept as long as they are in use."""
+"""Logs on a device by their identity, kept while in use."""
 
 
 def makes_on_device(dataset: object) -> bool:
@@ -67,8 +67,9 @@ def makes_on_device(dataset: object) -> bool:
 
     It can for ``EgoDataset`` and ``AgentDataset`` with a rasterizer that devices support, or none, and for
     ``EgoDatasetVectorized`` and ``EgoAgentDatasetVectorized`` with the vectorizer of this package. All other samples
-    are made on the processor, including those of logs in memory with other dtypes than the dataset format, and rasters
-    with channels for fewer frames than samples have, which the processor draws for short pasts and refuses otherwise.
+    are made on the host, including those of in-memory logs whose dtypes differ from the dataset format, and those of
+    rasterizers with channels for fewer frames than samples have, which the host draws for short histories and refuses
+    otherwise.
     """
     if not isinstance(dataset, BaseEgoDataset) or not dataset.makes_columns:
         return False
@@ -80,7 +81,7 @@ def makes_on_device(dataset: object) -> bool:
     if overrides_package(dataset, "__getitems__", "locate", package="l5kit.dataset"):
         return False
 
-    # subclasses of samplers and user objects stay on the processor, too
+    # subclasses of samplers and user objects also stay on the host
     sampler: object = dataset.sample_function
     if type(sampler) is VectorSampler:
         return isinstance(sampler.vectorizer, Vectorizer) and sampler.vectorizer.runs_on_devices
@@ -95,16 +96,16 @@ def makes_on_device(dataset: object) -> bool:
 
 
 class DeviceSamples:
-    """Makes the samples of a dataset on a device, equal to those of the processor.
+    """Maker of the samples of a dataset on a device, equal to those made on the host.
 
     The log is kept on the device if it fits there next to batches and a model, and all its intervals are sound;
-    otherwise the records of each batch are sent. All datasets of one stored log share it. The processor handles the few
-    values per sample: scene, frame, target and pose.
+    otherwise the records of each batch are sent. All datasets of a stored log share its copy on the device. The host
+    handles the few values per sample: scene, frame, target and pose.
 
     Args:
         dataset: A dataset for which :func:`makes_on_device` is true. If its log is replaced later, records are sent.
         backend: The device.
-        is_resident: Whether the log is kept on the device; None if it fits.
+        is_resident: Whether to keep the log on the device; None to do so if it fits.
         num_threads: Number of threads that make samples at the same time and share the memory of the device.
 
     Attributes:
@@ -119,7 +120,8 @@ class DeviceSamples:
     ) -> None:
         if not makes_on_device(dataset):
             raise UnsupportedValueError(
-                f"{dataset!r} makes samples that a device cannot make; use loader(..., device=...), which sends them"
+                f"{dataset!r} makes samples that a device cannot make; use loader(..., device=...), which makes them "
+                "on the host"
             )
         self.dataset, self._backend, self._opened = dataset, backend, dataset.dataset
         self._part_of_memory = _PART_OF_BATCH / max(num_threads, 1)
@@ -128,7 +130,7 @@ class DeviceSamples:
         self._lights = lights_of(self._sampler) if self._has_tl_faces else None
         self._maker = BackendSampler(self._sampler, backend)
 
-        # the log on the device, which may be there already; None if it does not fit or is not sound
+        # the log on the device, uploaded unless it is there already; None if it does not fit or is not sound
         log = dataset.dataset
         key = None if is_resident is False else _key_of(backend, log, self._lights)
         self._log = None if key is None else _HELD.get(key)
@@ -141,7 +143,7 @@ class DeviceSamples:
             if self._log is not None and key is not None:
                 _HELD[key] = self._log
         self.is_resident = self._log is not None
-        backend.wait()  # for log and map, which other streams read
+        backend.wait()  # log and map are read by other streams
 
     def make(self, indices: Sequence[int], dataset: BaseEgoDataset | None = None) -> dict[str, Any]:
         """Return several samples as one tensor for each key, on the device.
@@ -157,7 +159,7 @@ class DeviceSamples:
         """
         dataset = self.dataset if dataset is None else dataset
         try:
-            # fast path for indices that count from the start, as samplers give them
+            # fast path for non-negative indices, as samplers give them
             given = np.array(indices)
             is_plain = given.dtype.kind == "i" and given.ndim == 1
             if is_plain and given.min(initial=0) >= 0 and given.max(initial=-1) < len(dataset):
@@ -173,7 +175,7 @@ class DeviceSamples:
             parts = [positions[first : first + num_at_once] for first in range(0, len(positions), num_at_once)]
             made = [self._make(dataset, part) for part in parts]
             return made[0] if len(made) == 1 else joined(made)
-        except torch.cuda.OutOfMemoryError:  # not the fault of a sample
+        except torch.cuda.OutOfMemoryError:  # not caused by a particular sample
             raise
         except Exception:
             for index in indices:
@@ -198,7 +200,7 @@ class DeviceSamples:
         sampler = _sampler_of(dataset)
         is_moved = sampler.perturbation is not None
 
-        # targets stay on the processor; the frames around them are only needed here to move or send them
+        # targets stay on the host; the frames around them are only needed here to move or send them
         is_cut_here = resident is None or is_moved
         scenes, windows, track_ids = cut = cut_samples(log, located, self._sampler.steps if is_cut_here else _ONLY_NOW)
         added = describe_origin(located, cut)
@@ -221,7 +223,7 @@ class DeviceSamples:
         if isinstance(dataset, EgoAgentDatasetVectorized):
             columns |= with_av_as_agent(columns, torch)
 
-        # in the order of the processor; the second of two names of one column is a copy
+        # Use the column order of the host. The second of two names of one column is a copy.
         if "frame_index" in columns:
             columns = {"frame_index": columns.pop("frame_index"), **columns}
         for alias in ALIASES.keys() & columns.keys():
@@ -235,7 +237,7 @@ def joined(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _key_of(backend: Backend, log: ChunkedDataset, lights: LaneLights | None) -> str | None:
-    """Return the identity of a log on a device; None for one in memory, which may change unnoticed."""
+    """Return the identity of a log on a device; None for an in-memory log, which may change unnoticed."""
     fingerprint = log.fingerprint() if isinstance(log, ChunkedDataset) else None
     if fingerprint is None or lights is None:
         return fingerprint and f"{backend.device} {fingerprint}"
@@ -247,7 +249,7 @@ def _key_of(backend: Backend, log: ChunkedDataset, lights: LaneLights | None) ->
 
 
 def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler | VectorSampler:
-    """Return the device sampler of a dataset."""
+    """Return the sampler of a dataset, which is of one of the two classes that devices support."""
     sampler: Any = dataset.sample_function
     own: AgentSampler | VectorSampler = sampler
     return own
@@ -256,7 +258,7 @@ def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler | VectorSampler:
 Batch = dict[str, torch.Tensor]
 
 _Maker = Callable[[Any, Sequence[int]], Batch]
-"""Makes samples of a dataset with the same parts as the one that this was made for."""
+"""Function that makes samples of a dataset with the same parts as the one it was built for."""
 
 
 def can_load_on_device(source: BatchSource) -> bool:
@@ -265,9 +267,9 @@ def can_load_on_device(source: BatchSource) -> bool:
 
 
 class BackendLoader(ThreadLoader):
-    """Batches that are made on a backend, from a log that is kept there or from the records that they need.
+    """Batches made on a backend, from a log kept there or from the records sent for each batch.
 
-    They equal those of the processor, in the same order, with the same random numbers. Datasets may be those for which
+    They equal those made on the host, in the same order, with the same random numbers. Datasets may be those for which
     :func:`~l5kit.dataset.device_samples.makes_on_device` is true, or a torch ``Subset`` or a ``JoinedDataset`` of them.
 
     Args:
@@ -288,7 +290,7 @@ class BackendLoader(ThreadLoader):
         self._make_samples = _maker_of(source.dataset, backend, num_threads)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out what is on the device; the receiver puts it there again."""
+        """Return the state without data on the device, which the receiver uploads again."""
         return {name: value for name, value in vars(self).items() if name != "_make_samples"}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -323,10 +325,10 @@ class BackendLoader(ThreadLoader):
 
 
 class SendingLoader(BatchLoader):
-    """Batches that are made on the processor, and sent to a device one ahead of use, concurrently with its work.
+    """Batches made on the host and sent to a device one ahead of use, concurrently with its work.
 
     Args:
-        loader: Makes them, ideally in pinned memory.
+        loader: Loader that makes the batches, ideally in pinned memory.
         plan: Plan of the batches, that of the loader.
         source: Dataset of the batches.
         backend: The device.
@@ -360,7 +362,7 @@ def _can_make(dataset: object) -> bool:
 
 
 def _maker_of(dataset: object, backend: Backend, num_threads: int) -> _Maker:
-    """Return the makers of batches of a dataset for which :func:`_can_make` is true, for a number of threads."""
+    """Return the maker of batches of a dataset for which :func:`_can_make` is true, for a number of threads."""
     if isinstance(dataset, Subset):
         make = _maker_of(dataset.dataset, backend, num_threads)
         return lambda subset, indices: make(subset.dataset, [int(subset.indices[index]) for index in indices])

@@ -22,7 +22,7 @@ class EgoDataset(BaseEgoDataset):
         cfg: Configuration with ``raster_params`` and ``model_params``.
         zarr_dataset: An opened dataset.
         rasterizer: Draws the rasters; None for samples without one.
-        perturbation: Moves the AV; None for the log as it is.
+        perturbation: Moves the AV; None for the logged poses.
 
     The samples are those of :func:`l5kit.sampling.generate_agent_sample`, with ``image`` as (C, H, W).
     """
@@ -48,7 +48,7 @@ class EgoDataset(BaseEgoDataset):
         drawn = getattr(self.rasterizer, "render_context", render_context)
         if drawn != render_context:
             warn_caller(
-                "the rasterizer draws with another geometry than raster_params says; "
+                "the geometry of the rasterizer differs from raster_params; "
                 "raster_from_world and raster_from_agent will not match the image"
             )
         return AgentSampler(

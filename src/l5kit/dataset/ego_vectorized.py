@@ -37,7 +37,7 @@ class EgoDatasetVectorized(BaseEgoDataset):
         cfg: Configuration with ``raster_params`` and ``model_params``.
         zarr_dataset: An opened dataset.
         vectorizer: Vectorizes the surroundings of the AV.
-        perturbation: Moves the AV; None for the log as it is.
+        perturbation: Moves the AV; None for the logged poses.
 
     The samples are those of
     :func:`l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`.
@@ -64,25 +64,25 @@ class EgoDatasetVectorized(BaseEgoDataset):
 
 
 class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
-    """Vector samples of the AV together with the agents around it, one for each frame, or each scene for evaluation.
+    """Vector samples of the AV and the agents around it, one for each frame, or one for each scene in evaluation mode.
 
     Samples are those of :class:`EgoDatasetVectorized`, whose ``all_other_agents_...`` and ``other_agents_polyline...``
     have the AV as their first row, in one of the configured ``other_agents_num`` rows. Its track id is -1.
     ``all_other_agents_future_availability`` is cleared for agents with 10 or fewer known steps of history, including
-    the current one, or with 1 or fewer of the future. ``all_valid_agents_track_ids``, float64 (50,), holds zeros or,
-    for evaluation, the first 50 tracks that the agents mask takes in the frame, then zeros.
+    the current one, or with 1 or fewer of the future. ``all_valid_agents_track_ids``, float64 (50,), is zero or, for
+    evaluation, holds the first 50 tracks that the agents mask selects in the frame, padded with zeros.
 
     Args:
         cfg: Configuration with ``raster_params`` and ``model_params``.
         zarr_dataset: An opened dataset.
         vectorizer: Vectorizes the surroundings of the AV; the dataset uses a copy with one row fewer.
-        perturbation: Moves the AV; None for the log as it is.
-        agents_mask: Agent rows, bool or 0 and 1, (N,), instead of those of the agents mask; gives a ``RuntimeWarning``.
-            Rows that fail the label filter are left out, as they are in no sample; another ``RuntimeWarning`` counts
-            them.
+        perturbation: Moves the AV; None for the logged poses.
+        agents_mask: Rows to select instead of those of the agents mask, bool or 0 and 1, (N,); gives a
+            ``RuntimeWarning``. Rows that fail the label filter are dropped, as they are in no sample; another
+            ``RuntimeWarning`` counts them.
         eval_mode: Whether there is one sample for each scene.
         eval_frame_index: The frame of each scene in this sample. A scene without it raises a ``SampleError``.
-        strict_mask: Take all rows of ``agents_mask`` without reading their probabilities.
+        strict_mask: Select all rows of ``agents_mask`` without reading their probabilities.
 
     Attributes:
         eval_mode: Whether there is one sample for each scene.
@@ -114,7 +114,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         history_num_frames = VectorSamplingParams.from_cfg(cfg).history_num_frames
         if history_num_frames < AGENT_MIN_FRAME_HISTORY:
             warn_caller(
-                f"no agent has a future: that takes more than {AGENT_MIN_FRAME_HISTORY} known steps of history, samples"
+                f"no agent has a future: it needs more than {AGENT_MIN_FRAME_HISTORY} known steps of history, samples"
                 f" have {history_num_frames + 1}; set history_num_frames_ego and history_num_frames_agents to "
                 f"{AGENT_MIN_FRAME_HISTORY} or more"
             )
@@ -147,7 +147,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
     def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> Sample:
         """Return the sample of :class:`EgoDatasetVectorized` of the AV or of an agent, without the AV as an agent.
 
-        Arguments, result and errors as there.
+        Arguments, result and errors are those of :meth:`EgoDatasetVectorized.get_frame`.
         """
         if self.eval_mode and state_index == self.eval_frame_index:
             start, stop = take_rows(self.dataset.scenes, np.array([scene_index]))[FRAME_INTERVAL][0].tolist()
@@ -155,14 +155,14 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
             if state_index >= num_frames:
                 raise ShortSceneError(
                     f"scene {scene_index} has {num_frames} frames, but frame {state_index} is to be evaluated; "
-                    "set eval_frame_index, or leave the scene out"
+                    "set eval_frame_index, or exclude the scene"
                 )
         return super().get_frame(scene_index, state_index, track_id)
 
     def get_scene_indices(self, scene_idx: int) -> Int64Array:
         """Return the indices of this dataset that belong to a scene: its frames, or the scene itself for evaluation.
 
-        ``get_scene_agent_indices`` gives the running numbers of its agent rows, as L5Kit 1.5 did here.
+        L5Kit 1.5 returned positions among the selected agent rows instead; ``get_scene_agent_indices`` does so.
 
         Raises:
             InvalidArgumentError: There is no such scene.
@@ -176,9 +176,9 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         return np.arange(len(self) + 1) if self.eval_mode else super().scene_starts()
 
     def get_frame_indices(self, frame_idx: int) -> Int64Array:
-        """Return the indices of this dataset that belong to a frame; for evaluation its scene, if it shows the frame.
+        """Return the indices of this dataset that belong to a frame; for evaluation, its scene or none.
 
-        ``get_frame_agent_indices`` gives the running numbers of its agent rows, as L5Kit 1.5 did here.
+        L5Kit 1.5 returned positions among the selected agent rows instead; ``get_frame_agent_indices`` does so.
 
         Raises:
             InvalidArgumentError: There is no such frame.
@@ -204,7 +204,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
     def valid_track_ids(self, indices: SampleIndices) -> Float64Array:
         """Return ``all_valid_agents_track_ids`` of samples (B,), (B, 50)."""
         track_ids = np.zeros((len(indices), MAX_VALID_AGENTS))
-        # for evaluation, the tracks that the agents mask takes in the evaluated frame of the scene
+        # for evaluation, the tracks that the agents mask selects in the evaluated frame of the scene
         for sample, scene_index in enumerate(indices.scene_indices.tolist() if self.eval_mode else ()):
             frame_index = self._log.frames_of(scene_index, self.cumulative_sizes)[0] + self.eval_frame_index
             first_row, end_row = self._rows_of_frames(frame_index, frame_index + 1)
@@ -238,8 +238,8 @@ def with_av_as_agent(columns: Mapping[str, Any], arrays: Any) -> dict[str, Any]:
     """Return the columns of the agents of B samples with the AV as their first row, as new arrays or tensors.
 
     Args:
-        columns: The columns of ``EgoDatasetVectorized``; used are those of agents, (B, M, ...), and the corresponding
-            ones of the AV, (B, ...), named by :data:`~l5kit.sampling.sample_keys.ROWS_OF_AV`.
+        columns: The columns of ``EgoDatasetVectorized``, of which those of agents, (B, M, ...), and their counterparts
+            of the AV, (B, ...), are used; :data:`~l5kit.sampling.sample_keys.ROWS_OF_AV` names both.
         arrays: The module of these columns, ``numpy`` or ``torch``.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Joined datasets: the samples of several logs with a map each, as one dataset."""
+"""Joined datasets: samples of several logs, each with its own map, as one dataset."""
 
 from collections.abc import Sequence
 
@@ -14,8 +14,8 @@ from l5kit.errors import InvalidArgumentError
 class JoinedDataset(Dataset[Sample]):
     """The samples of several datasets, one dataset after the other.
 
-    A batch may hold samples of all of them. ``scene_index``, ``frame_index`` and ``track_id`` are those of the log that
-    a sample is from.
+    A batch may hold samples of all of them. ``scene_index``, ``frame_index`` and ``track_id`` refer to the log of the
+    sample.
 
     Args:
         parts: The datasets; all make samples of the same keys and shapes.
@@ -50,7 +50,7 @@ class JoinedDataset(Dataset[Sample]):
         return self.parts[part][position]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
-        """Return several samples at once, those of each part together; see :meth:`BaseEgoDataset.__getitems__`.
+        """Return several samples at once, made part by part; see :meth:`BaseEgoDataset.__getitems__`.
 
         Raises:
             IndexError: There is no such sample.
@@ -60,7 +60,7 @@ class JoinedDataset(Dataset[Sample]):
         made: list[list[Sample]] = [self.parts[part].__getitems__(positions) for part, positions in used]
         if len(made) == 1:
             return made[0]
-        # batches of arrays are joined to one such batch, in the order of the indices
+        # join batches of arrays to one batch of arrays, in the order of the indices
         batches = [batch.columns for batch in made if isinstance(batch, SampleBatch)]
         if (
             batches
@@ -73,7 +73,7 @@ class JoinedDataset(Dataset[Sample]):
         return [samples[row] for row in order]
 
     def split(self, indices: Sequence[int]) -> tuple[list[tuple[int, list[int]]], Int64Array]:
-        """Return the parts of samples with the indices in them, and the order of all of these.
+        """Return the used parts with the indices in each, and the order that restores the order of ``indices``.
 
         Raises:
             IndexError: There is no such sample.
@@ -99,7 +99,7 @@ class JoinedDataset(Dataset[Sample]):
     def scene_starts(self) -> Int64Array | None:
         """Return the first sample of each scene of all parts, and the number of samples, int64 (S + 1,).
 
-        Returns None if the log of a part is damaged, whose scenes have no such indices.
+        Returns None if the log of a part is damaged.
         """
         starts = [np.zeros(1, np.int64)]
         for part in self.parts:

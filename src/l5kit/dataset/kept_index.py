@@ -1,4 +1,4 @@
-"""Sample index in cache files, and ascending numbers that are looked up in files."""
+"""Sample index in cache files: agent rows and frame ends, as ascending numbers that are looked up in files."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,18 +23,18 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 
 LARGE_NUM_FRAMES = 1 << 20
-"""Number of frames from which on the end rows of frames are cached in a file."""
+"""Minimum number of frames of a log whose frame ends are cached in a file."""
 
 LARGE_NUM_ROWS = 1 << 22
-"""Number of agent rows from which on the selected ones are cached in files."""
+"""Minimum number of agent rows of a log whose selected rows are cached in files."""
 
 ROWS_AT_ONCE: Final = 1 << 20
-"""Rows that are processed together while files are made."""
+"""Rows processed together while files are written."""
 
 _VERSION: Final = 2
 
 _NUM_PROBES: Final = 64
-"""Positions that are checked when cached numbers are opened."""
+"""Positions checked when cached numbers are opened."""
 
 _SHORTEST_PIECE: Final = 512
 _MOST_PIECES: Final = 1 << 17
@@ -52,8 +52,8 @@ Side = Literal["left", "right"]
 class AscendingNumbers:
     """Ascending numbers, with possible repetitions.
 
-    Numbers in a file are looked up by reading single numbers and short pieces. A search in the mapped file would load a
-    whole page into this process for each number.
+    In a file, single numbers and short pieces are read. A search in the mapped file would load a whole page into this
+    process for each number.
 
     Args:
         array: All of them, int64 (N,).
@@ -85,7 +85,7 @@ class AscendingNumbers:
 
     @property
     def is_read_in_pieces(self) -> bool:
-        """Whether the file is read instead of the array."""
+        """Whether lookups read the file instead of the array."""
         return self._pieces is not None
 
     def at(self, positions: Int64Array) -> Int64Array:
@@ -100,7 +100,7 @@ class AscendingNumbers:
         return result
 
     def search(self, values: Int64Array, side: Side = "left") -> Int64Array:
-        """Return how many numbers are below each value (B,), or with ``right`` at most equal."""
+        """Return how many numbers are below each value (B,), or with ``right``, not above it."""
         if self._pieces is None:
             return np.searchsorted(self.array, values, side)
         result = np.empty(len(values), np.int64)
@@ -128,11 +128,11 @@ class AscendingNumbers:
 
 @dataclass(frozen=True, eq=False)
 class TakenRows:
-    """The agent rows that a dataset takes, read-only.
+    """The agent rows that a dataset selects, read-only.
 
     Attributes:
-        mask: Which rows, bool (N,).
-        indices: Their numbers.
+        mask: Mask of all rows, bool (N,).
+        indices: Numbers of the selected rows.
     """
 
     mask: BoolArray
@@ -140,13 +140,13 @@ class TakenRows:
 
 
 def kept_end_rows(dataset: ChunkedDataset) -> AscendingNumbers | None:
-    """Return the end agent row of each frame of a large sound log, in a file, (F,).
+    """Return the end agent row of each frame of a large sound log, mapped from a cache file, (F,).
 
-    The file is created if it is missing. It proves that scenes, frames, agents and faces fit together, so that this
-    need not be checked again.
+    The file is created if it is missing. Its existence proves that scenes, frames, agents and faces are consistent,
+    which need not be checked again.
 
     Returns:
-        The ends; None for a small log, one in memory, a damaged one, and if nothing can be cached.
+        The ends; None if the log is small, in memory or damaged, or if nothing can be cached.
     """
     if len(dataset.frames) < LARGE_NUM_FRAMES:
         return None
@@ -162,7 +162,7 @@ def kept_end_rows(dataset: ChunkedDataset) -> AscendingNumbers | None:
         if problem or ends is not None:
             return ends
 
-        # an incomplete file is not written: the ends of a damaged log are fewer than its frames
+        # discard the file if the log is damaged, which gives fewer ends than frames
         try:
             with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
                 opened.write(npy_header("<i8", (len(dataset.frames),)))
@@ -181,11 +181,11 @@ def keep_taken_rows(
 
     Args:
         dataset: The log.
-        key: What determines the selection, besides the log; its ``repr`` counts.
-        blocks_of: Makes the mask of all rows, block by block; None if it cannot be shared with others.
+        key: Everything that determines the selection besides the log; its ``repr`` is used.
+        blocks_of: Returns the mask of all rows, block by block; None if it cannot be shared with other processes.
 
     Returns:
-        The rows; None for a small log, one in memory, and if nothing can be cached.
+        The rows; None if the log is small or in memory, or if nothing can be cached.
     """
     num_rows = len(dataset.agents)
     fingerprint = dataset.fingerprint() if num_rows >= LARGE_NUM_ROWS else None
@@ -246,10 +246,10 @@ def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int, *, na
             num_taken += int(np.count_nonzero(block))
             opened.write(np.ascontiguousarray(block).data)
 
-    # row numbers from the mask in its file, as both are too large to be in memory at once
+    # read the mask back from its file, as mask and row numbers do not fit in memory together
     mask = map_npy(folder / "mask.npy", dtype="|b1", shape=(num_rows,))
     if mask is None:
-        raise OSError(f"{folder / 'mask.npy'} has not become whole")
+        raise OSError(f"{folder / 'mask.npy'} is incomplete")
     with (folder / "indices.npy").open("wb") as opened:
         opened.write(npy_header("<i8", (num_taken,)))
         for start in range(0, num_rows, ROWS_AT_ONCE):
@@ -290,10 +290,9 @@ def _read_ends(file: Path, dataset: ChunkedDataset) -> AscendingNumbers | None:
 
 
 def _probed(integers: AscendingNumbers) -> Int64Array:
-    """Return a few of the numbers, evenly spread, including the first and the last.
+    """Return a sample of the numbers, evenly spaced, including the first and the last.
 
-    This detects files of other logs and files that are damaged as a whole; reading all would take as long as making
-    them.
+    It detects files of other logs and badly damaged files; reading all numbers would take as long as computing them.
     """
     num_probes = min(len(integers), _NUM_PROBES)
     positions = np.linspace(0, max(len(integers) - 1, 0), num_probes).astype(np.int64)
@@ -309,7 +308,7 @@ def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
         lengths[FACE_INTERVAL] = len(dataset.tl_faces)
     ends = dict.fromkeys(lengths, 0)
     row = 0
-    # files are decoded one by one, as each parallel thread would keep its memory for good
+    # decode files one by one, as parallel threads would never release their memory
     source = dataset.frames
     if isinstance(source, ChunkedArray) and not is_remote(source.zarr_array.store):
         source = source.uncached()
@@ -318,7 +317,7 @@ def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
             frames = rows_of(source, slice(start, min(start + ROWS_PER_BLOCK, len(source))), strict=True)
         except CorruptedDataError:
             return
-        # intervals (B, 2) must follow each other, from the end of the block before
+        # intervals (B, 2) must follow each other, starting at the end of the previous block
         for field, end in ends.items():
             starts, stops = frames[field][:, 0], frames[field][:, 1]
             if not (starts[0] == end and (starts[1:] == stops[:-1]).all() and (starts <= stops).all()):
@@ -331,11 +330,11 @@ def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
 
 
 class _IncompleteError(Exception):
-    """There are fewer rows than there must be."""
+    """There are fewer rows than required."""
 
 
 def _integers_in(file: Path, length: int) -> AscendingNumbers | None:
-    """Return cached numbers; None if there are none that fit."""
+    """Return cached numbers; None if the file is missing or does not fit."""
     array = kept_npy(file, dtype="<i8", shape=(length,))
     return None if array is None else AscendingNumbers.of_file(file, array)
 

@@ -49,46 +49,46 @@ def loader(
     multiprocessing_context: StartContext | None = None,
     device: object = None,
 ) -> BatchLoader:
-    """Return batches of a dataset, made ahead of use, as an object to be iterated over once per epoch.
+    """Return a loader of batches that are made ahead of use; each iteration over it is an epoch.
 
-    Batches come in the order of the samples, with the same bits for any number of threads and workers: the random
-    numbers of a perturbation depend only on ``seed``, epoch, rank and the index of the batch. Each iteration is a new
-    epoch. In a distributed training each process gets different samples and random numbers::
+    Batches come in the order of the samples and are bitwise equal for any number of threads and workers: the random
+    numbers of a perturbation depend only on ``seed``, epoch, rank and the index of the batch. In distributed training,
+    each process gets different samples and random numbers::
 
         for batch in loader(AgentDataset(cfg, log, rasterizer), 32, threads=2, shuffle=True, drop_last=True):
             loss = model(batch["image"])
 
     Args:
-        dataset: A dataset of this package, one of torch around it (``Subset``, ``ConcatDataset``), or any other with
-            a length and samples by index.
+        dataset: A dataset of this package, a ``Subset`` or ``ConcatDataset`` of torch around it, or any other with a
+            length and samples by index.
         batch_size: Samples in a batch.
         num_workers: Processes that make batches; 0 for threads of this process.
-        threads: Threads that make batches; 0 to make each on request. Not together with ``num_workers``.
-        shuffle: Whether every epoch has another order.
-        shuffle_by: ``samples`` to shuffle all of them as a whole, ``scenes`` by blocks of scenes, in bounded memory and
-            with reads near each other; None for the latter if there are more than 2**23 samples.
+        threads: Threads that make batches; 0 to make each on request. Cannot be combined with ``num_workers``.
+        shuffle: Whether each epoch has a different order.
+        shuffle_by: ``samples`` to shuffle all samples at once, ``scenes`` to shuffle by blocks of scenes, with bounded
+            memory and local reads; None for the latter if there are more than 2**23 samples.
         fraction: Share of the scenes to use, the same in every epoch, above 0 and at most 1.
-        subset_seed: Seed of their selection; those of a smaller fraction are among those of a larger one.
-        scene_weights: Relative frequency of the samples of each scene of the dataset, (S,), with a shuffle, which is
-            then by scenes; the length of an epoch does not change. None for every sample once.
+        subset_seed: Seed of their selection; the scenes of a smaller fraction are a subset of those of a larger one.
+        scene_weights: Relative frequency of the samples of each scene of the dataset, (S,); requires ``shuffle``, which
+            is then by scenes. The length of an epoch does not change. None for every sample once.
         seed: Seed of the orders and of the random numbers of perturbations; the same in all processes.
-        drop_last: Whether all batches have ``batch_size`` samples, and all processes of a distributed training the same
-            number of batches, as their synchronisation requires. Otherwise every sample is used exactly once.
-        sampler: Yields the indices of this process, instead of ``shuffle``. Its ``set_epoch``, if any, is called.
+        drop_last: Whether to drop samples so that all batches have ``batch_size`` samples and all processes of
+            distributed training have the same number of batches, as their synchronisation requires. Otherwise every
+            sample is used exactly once.
+        sampler: Yields the indices of this process; replaces ``shuffle``. Its ``set_epoch``, if any, is called.
         collate_fn: Makes a batch from a list of samples.
         pin_memory: Whether tensors are in pinned memory; None if CUDA is available.
         prefetch: Batches that each thread or worker makes ahead of use, which bounds the memory.
-        rank: Rank of this process in a distributed training; None for that of torch.distributed, or of ``RANK`` in the
+        rank: Rank of this process in distributed training; None for that of torch.distributed, or of ``RANK`` in the
             environment.
-        world_size: Number of processes; None likewise, with ``WORLD_SIZE``.
+        world_size: Number of processes; None for that of torch.distributed, or of ``WORLD_SIZE`` in the environment.
         multiprocessing_context: Start method of workers, such as ``"spawn"``; None for Python's default.
         device: Device of the tensors of batches: ``cuda``, the current GPU of torch; None or ``cpu`` for host memory. A
             GPU makes the batches itself if it can (:func:`l5kit.dataset.device_samples.makes_on_device`), requested by
             one or more threads; otherwise they are made on the host and sent ahead of use. The results are equal.
 
     Raises:
-        InvalidArgumentError: A value is out of its range, or two of them exclude each other; or there is no such
-            device.
+        InvalidArgumentError: A value is out of its range, two of them exclude each other, or the device does not exist.
         MissingDependencyError: torch is not installed; or ``device`` is a GPU that torch does not see, or numba-cuda is
             missing.
     """
@@ -145,7 +145,7 @@ def new_loader(plan: BatchPlan, source: BatchSource, makers: BatchMakers, *, dev
         device: Device of their tensors; None for host memory.
 
     Raises:
-        InvalidArgumentError: There is no such device, or it makes the batches itself and there are workers.
+        InvalidArgumentError: The device does not exist, or it makes the batches itself and there are workers.
         MissingDependencyError: It is a GPU that cannot be used.
     """
     if device is not None and str(device) != "cpu":
@@ -159,7 +159,7 @@ def new_loader(plan: BatchPlan, source: BatchSource, makers: BatchMakers, *, dev
         if makers.num_workers > 0:
             raise InvalidArgumentError(
                 f"num_workers is {makers.num_workers}, but {backend.device} makes these batches itself; leave it out, "
-                "and pass threads for more that are asked for at once"
+                "and pass threads to request more of them at once"
             )
         return BackendLoader(plan, source, backend=backend, num_threads=makers.num_threads)
     if makers.num_workers == 0:
@@ -244,7 +244,7 @@ class _Workers:
         return self._running
 
     def stop(self) -> None:
-        """End the processes now, as the garbage collector, which an error's traceback would leave them to, is slow."""
+        """End the processes now; the traceback of an error would keep them alive until garbage collection."""
         shut_down = getattr(self._running, "_shutdown_workers", None)
         if shut_down is not None:
             shut_down()

@@ -33,7 +33,7 @@ def load_or_compute_mask(
 
     A mask stored in the dataset is used if its length and thresholds fit. A computed mask is cached in the cache
     folder, under a digest of the files of the dataset and the thresholds. One process computes it while others wait;
-    the file is written atomically. For a dataset in memory, or a damaged one, nothing is cached. A damaged one gives a
+    the file is written atomically. Masks of in-memory and of damaged datasets are not cached. A damaged dataset gives a
     ``RuntimeWarning``, and the agents of its damaged scenes are rejected.
 
     Args:
@@ -57,7 +57,7 @@ def mask_and_whether_kept(
     strict: bool = False,
     workers: Workers = 1,
 ) -> tuple[UInt32Array, bool]:
-    """Return the agents mask (N, 2) of a dataset, and whether it is on disk for other processes.
+    """Return the agents mask (N, 2) of a dataset, and whether other processes can read it from disk.
 
     Arguments and errors are those of :func:`load_or_compute_mask`.
     """
@@ -100,7 +100,7 @@ def mask_and_whether_kept(
 def _compute(
     dataset: ChunkedDataset, thresholds: MaskThresholds, progress: Progress | None, strict: bool, workers: Workers
 ) -> tuple[UInt32Array, bool]:
-    """Return the mask, and whether it covers all scenes; if none can be read, there is no mask."""
+    """Return the mask, and whether it covers all scenes; raise an error if no scene can be read."""
     mask, _, errors = compute_readable_mask(dataset, thresholds, progress=progress, strict=strict, workers=workers)
     if errors:
         scene, error = next(iter(errors.items()))

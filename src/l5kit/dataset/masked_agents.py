@@ -37,17 +37,17 @@ from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 _ROWS_READ_TOGETHER = 4_096
-"""Rows within which scattered ones are read in one go: fewer than a chunk has, so no chunk is read in vain."""
+"""Span of rows that are read in one go if some are needed: smaller than a chunk, so no chunk is read in vain."""
 
 
 @dataclass(frozen=True)
 class AgentInclusion:
-    """Reasons why an agent of a frame is, or is not, in a dataset.
+    """Whether an agent of a frame is in a dataset, and the reason.
 
     Attributes:
         track_id: The track.
-        agent_index: Its row of the agents.
-        dataset_index: Its index in the dataset; None if it is not in it.
+        agent_index: Its row in the agents of the log.
+        dataset_index: Its index in the dataset; None if it is not included.
         reason: The reason, in words.
     """
 
@@ -68,9 +68,9 @@ class InclusionRule:
 
     Attributes:
         thresholds: Those of the agents mask.
-        min_frame_history: Least number of valid frames before.
-        min_frame_future: Least number of valid frames after.
-        has_custom_mask: Whether the user's mask decides alone.
+        min_frame_history: Minimum number of valid frames before the sample.
+        min_frame_future: Minimum number of valid frames after the sample.
+        has_custom_mask: Whether a user's mask replaces these conditions.
     """
 
     thresholds: MaskThresholds
@@ -93,7 +93,7 @@ class InclusionRule:
             past: Valid frames of its track before it.
             future: Valid frames after it.
             is_included: Whether the dataset selects it.
-            is_left_out: Whether the user's mask selects it, but the dataset does not, as it has no sample.
+            is_left_out: Whether the user's mask selects it, but the dataset dropped it because it has no sample.
         """
         if is_left_out:
             return f"the custom agents_mask takes it, but there is no sample of it: {self._not_a_road_user}"
@@ -114,7 +114,7 @@ class InclusionRule:
         return f"not a road user: summed probability of the kept classes is not above {self.thresholds.probability}"
 
     def takes(self, verdict: RowVerdict, past: int, future: int) -> bool:
-        """Return whether a row is selected with the agents mask of ``thresholds``; arguments as above."""
+        """Return whether the agents mask of ``thresholds`` selects a row; arguments as for :meth:`explain`."""
         if self.takes_isolated_rows:
             return verdict != RowVerdict.LABEL
         return past >= self.min_frame_history and future >= self.min_frame_future
@@ -131,13 +131,13 @@ class MaskedAgentsDataset(BaseEgoDataset):
     """Base of the datasets of selected agent rows; a subclass calls ``_take_agents`` in its constructor.
 
     Attributes:
-        agents_mask: The rows that are taken, bool (N,), read-only.
+        agents_mask: Selected rows, bool (N,), read-only.
         agents_indices: Their row numbers, ascending.
         cumulative_sizes_agents: End agent row of each frame.
     """
 
     _left_out_bits: UInt8Array | None = None
-    """The rows of a user's mask that are left out, packed, ((N + 7) // 8,); None if there are none."""
+    """Dropped rows of a user's mask, packed, ((N + 7) // 8,); None if there are none."""
 
     _is_mask_kept: bool = True
     """Whether another process finds the same mask on disk; false if it was computed and could not be cached."""
@@ -158,8 +158,8 @@ class MaskedAgentsDataset(BaseEgoDataset):
     def load_agents_mask(self) -> UInt32Array:
         """Return the agents mask of the log for the configured probability, (N, 2) uint32.
 
-        It holds, for each agent row, the valid frames of its track before and after. It is read from the dataset or the
-        cache folder if possible, otherwise computed, with a ``RuntimeWarning``.
+        It holds the numbers of valid frames of the track before and after each agent row. It is read from the dataset
+        or the cache folder if possible, otherwise computed, with a ``RuntimeWarning``.
         """
         thresholds = MaskThresholds(read_filter_agents_threshold(self.cfg))
         mask, is_kept = mask_and_whether_kept(self.dataset, thresholds)
@@ -167,7 +167,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return mask
 
     def _over_scene(self, scene: ChunkedDataset, scene_index: int) -> Self:
-        """Return a copy of this object that reads one of its scenes, with the same agents of it."""
+        """Return a copy of this object that reads one of its scenes, with the same selected agents."""
         frames = self._log.frames_of(int(scene_index) % len(self.dataset.scenes), self.cumulative_sizes)
         rows = slice(*self._rows_of_frames(*frames))
         other = super()._over_scene(scene, scene_index)
@@ -194,10 +194,10 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return self._indices_of_frames(frame_index, frame_index + 1)
 
     def passes_label_filter(self, rows: Int64Array) -> BoolArray:
-        """Return which agent rows are road users, the only ones with samples, (n,).
+        """Return which agent rows are road users and so have samples, (n,).
 
-        It is the filter of samples. A subclass with samples of other rows returns True for them, too. Unreadable rows
-        pass: their samples raise errors that name the damaged file.
+        Samples apply the same filter. A subclass with samples of other rows must return True for them, too. Unreadable
+        rows pass: their samples raise errors that name the damaged file.
 
         Args:
             rows: Row numbers, ascending, (n,).
@@ -216,7 +216,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
     def _take_agents(
         self, agents_mask: NumericArray | None, *, min_frame_history: int, min_frame_future: int, strict_mask: bool
     ) -> None:
-        """Take the rows of a user's mask, or those with enough valid frames before and after."""
+        """Select the rows of a user's mask, or those with enough valid frames before and after."""
         self.min_frame_history = operator.index(min_frame_history)
         self.min_frame_future = operator.index(min_frame_future)
         self._rule = InclusionRule(
@@ -226,7 +226,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
             agents_mask is not None,
         )
         if agents_mask is not None:
-            # refuse row numbers, which may have the right length by accident, by values other than 0 and 1
+            # refuse values other than 0 and 1: row numbers may have the right length by accident
             num_agents = len(self.dataset.agents)
             wanted = f"agents_mask must be a bool array of shape ({num_agents},), one value per agent row"
             is_array = isinstance(agents_mask, np.ndarray)
@@ -237,8 +237,8 @@ class MaskedAgentsDataset(BaseEgoDataset):
             if agents_mask.dtype != np.bool_ and (is_other := agents_mask != mask).any():
                 row = int(np.argmax(is_other))
                 raise InvalidArgumentError(
-                    f"{wanted}, or integers 0 and 1, got {agents_mask[row]} in row {row}; of row numbers, make a mask "
-                    f"with mask = np.zeros({num_agents}, bool); mask[row_numbers] = True"
+                    f"{wanted}, or integers 0 and 1, got {agents_mask[row]} in row {row}; convert row numbers to a "
+                    f"mask with mask = np.zeros({num_agents}, bool); mask[row_numbers] = True"
                 )
             warn_caller("a custom agents_mask is used; min_frame_history and min_frame_future have no effect")
             # rows that fail the label filter have no samples
@@ -253,8 +253,8 @@ class MaskedAgentsDataset(BaseEgoDataset):
                 warn_caller(
                     f"{num_left_out} of the {num_left_out + np.count_nonzero(mask)} rows of agents_mask are left out: "
                     "the summed probability of their kept classes is not above filter_agents_threshold, "
-                    f"{self._rule.thresholds.probability}, so that there are no samples of them. Indices count the "
-                    "others; strict_mask=True keeps all rows, and then these are errors"
+                    f"{self._rule.thresholds.probability}, so they have no samples. Indices count the remaining "
+                    "rows; strict_mask=True keeps all rows, and samples of these raise errors"
                 )
             self._select(mask)
             return
@@ -305,7 +305,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return self._mask_of_counts(self.load_agents_mask(), 0)
 
     def _mask_of_counts(self, counts: NumericArray, first_row: int) -> BoolArray:
-        """Return which rows from a first one on have enough valid frames, (n,), given their agents mask (n, 2)."""
+        """Return which rows from ``first_row`` on have enough valid frames, (n,), given their agents mask (n, 2)."""
         mask: BoolArray = (counts[:, 0] >= self.min_frame_history) & (counts[:, 1] >= self.min_frame_future)
         if self._rule.takes_isolated_rows:
             # (0, 0) means a rejected row as well as a valid one without neighbours
@@ -335,7 +335,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return keep_taken_rows(self.dataset, key, mask_blocks)
 
     def _is_left_out(self, rows: slice) -> BoolArray:
-        """Return which of successive agent rows are in a user's mask, but left out."""
+        """Return which of successive agent rows were dropped from a user's mask."""
         if self._left_out_bits is None:
             return np.zeros(rows.stop - rows.start, np.bool_)
         first_byte, end_byte = rows.start // 8, -(-rows.stop // 8)
@@ -343,7 +343,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return bits[rows.start - 8 * first_byte :][: rows.stop - rows.start].astype(np.bool_)
 
     def _select(self, mask: BoolArray) -> None:
-        """Take the rows of a mask."""
+        """Select the rows of a mask."""
         mask.setflags(write=False)
         self._take(TakenRows(mask, AscendingNumbers(np.flatnonzero(mask))))
 
@@ -360,7 +360,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         self.cumulative_sizes_agents: Int64Array = kept.array
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out what another process can read from files; a mask that it cannot find there is packed."""
+        """Return the state without arrays that another process can read from files; any other mask is packed."""
         state = super().__getstate__()
         for name in ("agents_mask", "agents_indices", "cumulative_sizes_agents"):
             del state[name]
@@ -389,7 +389,7 @@ def _looked_up(array: Int64Array, kept: AscendingNumbers | None) -> AscendingNum
 
 
 def _copied(counts: NumericArray, start: int) -> NumericArray:
-    """Return a block of an agents mask from a row on, without keeping its pages in this process."""
+    """Return a copy of a block of an agents mask, without keeping its pages in this process."""
     block = np.array(counts[start : start + ROWS_AT_ONCE])
     release_pages(counts)
     return block
@@ -399,7 +399,7 @@ class AgentRowsDataset(MaskedAgentsDataset):
     """Base of the datasets with one sample for each selected agent row, in the order of the log.
 
     Attributes:
-        agents_mask: The rows that are taken, bool (N,), read-only.
+        agents_mask: Selected rows, bool (N,), read-only.
         agents_indices: Their row numbers, ascending.
         cumulative_sizes_agents: End agent row of each frame.
     """
@@ -439,7 +439,7 @@ class AgentRowsDataset(MaskedAgentsDataset):
         return self.get_frame_agent_indices(frame_idx)
 
     def explain_frame(self, frame_idx: int) -> list[AgentInclusion]:
-        """Return, for all agents of a frame, whether the dataset has a sample of them, and why.
+        """Return whether the dataset has a sample of each agent of a frame, and why.
 
         Args:
             frame_idx: The frame, counted in the log; negative counts from the end.

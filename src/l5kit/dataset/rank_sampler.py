@@ -1,4 +1,4 @@
-"""Rank sampler: the scenes, order and random numbers of the samples of each process of a training."""
+"""Rank sampler: scenes, sample order and random numbers of each process of distributed training."""
 
 import os
 from collections.abc import Iterator, Sized
@@ -17,41 +17,43 @@ if TYPE_CHECKING:
     import torch
 
 ShuffleBy = Literal["samples", "scenes"]
-"""Kind of a shuffle: of all samples as a whole, or by blocks of scenes in bounded memory."""
+"""Kind of a shuffle: of all samples at once, or by blocks of scenes in bounded memory."""
 
 MOST_SHUFFLED_AS_WHOLE: Final = 1 << 23
-"""Number of samples up to which they are shuffled as a whole by default, which takes 32 MiB then."""
+"""Maximum number of samples that are shuffled at once by default; their order takes 32 MiB."""
 
 _INDICES_AT_ONCE = 65_536
 _SUBSET_STREAM = 3
 
 
 class RankSampler(Sampler[int]):
-    """The samples of one of several processes, in the order of an epoch, disjoint from those of the others.
+    """Sampler of one of several processes: its share of the samples, in the order of an epoch.
 
-    Unlike torch's ``DistributedSampler`` it never repeats samples: without ``drop_last`` each sample is used once, so
-    that metrics over all processes are right, and some processes may have one sample more than others. With
-    ``drop_last`` all have the same number, and up to ``world_size - 1`` samples of an epoch are left out.
+    The shares of the processes are disjoint. Unlike torch's ``DistributedSampler`` it never repeats samples: without
+    ``drop_last`` each sample is used once, so metrics over all processes are correct, and some processes may have one
+    sample more than others. With ``drop_last`` all have the same number, and up to ``world_size - 1`` samples of an
+    epoch are dropped.
 
     A shuffle by scenes is computed position by position (:mod:`l5kit.dataset.scene_order`): no process computes the
-    whole order, and it can be entered anywhere.
+    whole order, and iteration can start anywhere.
 
     Args:
         num_samples: Number of samples.
-        shuffle: Whether every epoch has another order; the same in all processes.
+        shuffle: Whether each epoch has a different order; the same in all processes.
         seed: Seed of the order, with the epoch; the same in all processes.
         drop_last: Whether all processes get the same number of samples.
         rank: Rank of this process; None for that of torch.distributed, or of ``RANK`` in the environment.
         world_size: Number of processes; None for that of torch.distributed, or of ``WORLD_SIZE`` in the environment.
-        shuffle_by: ``samples`` for one order of all samples, ``scenes`` for one by blocks of scenes; None for the
+        shuffle_by: ``samples`` to shuffle all samples at once, ``scenes`` to shuffle by blocks of scenes; None for the
             former up to :data:`MOST_SHUFFLED_AS_WHOLE` samples, for the latter beyond.
-        scenes: Samples of each scene; those of other scenes are not used. None for runs of successive samples.
-        scene_weights: Relative frequency of the samples of each scene, (S,), with a shuffle by scenes. The length of an
-            epoch does not change. None for every sample once.
+        scenes: Samples of the scenes to use; other samples are skipped. None to treat runs of successive samples as
+            scenes.
+        scene_weights: Relative frequency of the samples of each scene, (S,); requires a shuffle by scenes. The length
+            of an epoch does not change. None for every sample once.
 
     Raises:
-        InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given; ``scenes`` have
-            another number of samples; ``scene_weights`` do not fit them, or come without ``shuffle``.
+        InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given; ``scenes`` has a
+            different number of samples; ``scene_weights`` do not fit the scenes, or ``shuffle`` is false.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class RankSampler(Sampler[int]):
         Args:
             first: Number of indices to skip.
         """
-        # the samples scene by scene, and a permutation of their positions; None for the samples as they are
+        # the samples scene by scene, and a permutation of their positions; None for the order of the dataset
         source: SceneRanges | SceneOrder | None = self._scenes
         order: NumericArray | None = None
         if self._is_by_scenes:
@@ -128,7 +130,7 @@ class RankSampler(Sampler[int]):
 
 
 def is_shuffled_by_scenes(num_samples: int, *, shuffle: bool, shuffle_by: ShuffleBy | None = None) -> bool:
-    """Return whether an order is by scenes, which a :class:`RankSampler` then needs to know."""
+    """Return whether an order is by scenes; a :class:`RankSampler` then needs the scenes."""
     return shuffle and (shuffle_by == "scenes" if shuffle_by else num_samples > MOST_SHUFFLED_AS_WHOLE)
 
 
@@ -136,8 +138,9 @@ def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None
     """Return a generator for torch's ``DataLoader`` that gives each process different random numbers, reproducibly.
 
     Each worker of a ``DataLoader`` seeds Python's, NumPy's and torch's generators, and the perturbation of a dataset of
-    this package, from the generator of the loader. If all processes seed torch alike, as equal weights require, their
-    perturbations would be equal, too; this generator prevents that. It needs ``num_workers`` of at least 1, and a
+    this package, from the generator of the loader. If all processes use the same seed of torch, as equal initial
+    weights require, their perturbations would be equal, too; this generator prevents that. It needs ``num_workers`` of
+    at least 1, and a
     sampler with its own seed, such as :class:`RankSampler`::
 
         DataLoader(dataset, batch_size, num_workers=4, sampler=RankSampler(len(dataset)), generator=rank_generator(1))
@@ -145,7 +148,7 @@ def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None
     Args:
         seed: The same for all processes.
         rank: Rank of this process; None as in :class:`RankSampler`.
-        world_size: Number of processes; None likewise.
+        world_size: Number of processes; None as in :class:`RankSampler`.
 
     Raises:
         InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given.
@@ -191,7 +194,7 @@ class SceneChoice:
     Attributes:
         shuffle_by: Kind of the shuffle; see :class:`RankSampler`.
         fraction: Share of the scenes to use, the same in every epoch, above 0 and at most 1.
-        subset_seed: Seed of their selection; the scenes of a smaller fraction are among those of a larger one.
+        subset_seed: Seed of their selection; the scenes of a smaller fraction are a subset of those of a larger one.
         weights: Relative frequency of the samples of each scene, for all S scenes of the dataset, (S,); None for every
             sample once.
 
@@ -232,7 +235,7 @@ class SceneChoice:
 
         Args:
             dataset: The samples.
-            shuffle: As for :class:`RankSampler`, as are the next ones.
+            shuffle: As for :class:`RankSampler`; so are the following arguments.
             seed: Seed of the orders.
             drop_last: Whether all processes get the same number of samples.
             rank: Rank of this process.
@@ -265,9 +268,9 @@ class SceneChoice:
         if known is None:
             requested = "scene_weights need" if self.fraction == 1 else f"a fraction of {self.fraction} needs"
             raise InvalidArgumentError(
-                f"{requested} the scenes of the samples, which only datasets of this package over a log that is not "
-                f"damaged tell, got {type(dataset).__name__}; choose samples by a torch.utils.data.Subset, or see what "
-                "l5kit validate says of the log"
+                f"{requested} the scenes of the samples, which are known only for datasets of this package over an "
+                f"undamaged log, got {type(dataset).__name__}; choose samples by a torch.utils.data.Subset, or check "
+                "the log with l5kit validate"
             )
         if self.weights is not None and self.weights.shape != (len(known),):
             raise InvalidArgumentError(
@@ -280,9 +283,9 @@ class SceneChoice:
 
 
 def choose_scenes(num_scenes: int, fraction: float, *, seed: int) -> Int64Array:
-    """Return the scenes of a random share of all, ascending, (n,): n is rounded, and at least 1.
+    """Return a random share of the scenes, ascending, (n,); n is rounded, and at least 1.
 
-    With the same seed the scenes of a smaller fraction are among those of a larger one.
+    With the same seed, the scenes of a smaller fraction are a subset of those of a larger one.
 
     Args:
         num_scenes: Number of scenes.

@@ -1,4 +1,4 @@
-"""Reseeding: random numbers that depend on the batch alone, not on the thread or process that makes it."""
+"""Reseeding of perturbations: random numbers that depend on the batch only, not on the thread or process making it."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class BatchMaker:
     """Maker of batches that shares the data of a dataset with other makers, but has its own perturbations.
 
     Perturbations of the dataset, and of datasets within it, are copied if they can be reseeded; all others are shared,
-    as is one that the sample function of a subclass may hold.
+    as are those that a custom sample function may hold.
 
     Args:
         dataset: A dataset of this package, or any other; datasets in its attributes, also in lists, tuples and
@@ -50,7 +50,7 @@ class BatchMaker:
         new_memory: Allocates the memory of rasters; None for the default of the process.
 
     Attributes:
-        reseeds_shared: Whether a perturbation is reseeded that other makers use, too.
+        reseeds_shared: Whether a perturbation that other makers share is reseeded.
     """
 
     def __init__(self, dataset: IndexedItems, collate_fn: CollateFn, *, new_memory: Allocator | None = None) -> None:
@@ -84,7 +84,7 @@ class BatchMaker:
             perturbation.reseed(mix_seeds(order.seed, number))
 
     def _own(self, dataset: IndexedItems, new_memory: Allocator | None) -> IndexedItems:
-        """Return a dataset with its own perturbations, the same object if it has none."""
+        """Return a dataset with its own perturbations; the same object if it has none."""
         if id(dataset) in self._owned:
             return self._owned[id(dataset)]
         self._owned[id(dataset)] = dataset  # placeholder for a dataset that refers to itself
@@ -119,7 +119,7 @@ class BatchMaker:
             self.reseeds_shared = True
             return self._perturbations.setdefault(id(perturbation), perturbation)
         if id(perturbation) not in self._perturbations:
-            # share a source of random numbers that cannot be reseeded, so that two copies do not draw the same
+            # share sources of random numbers that cannot be reseeded, so that copies do not draw the same numbers
             parts = getattr(perturbation, "__dict__", {}).values()
             shared = {id(part): part for part in parts if callable(part) and not can_be_reseeded(part)}
             self._perturbations[id(perturbation)] = copy.deepcopy(perturbation, shared)

@@ -35,7 +35,7 @@ class Allocator(Protocol):
 
 
 def allocate_shared(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
-    """Return memory of a worker process that is sent without a copy, while there is shared memory."""
+    """Return memory that a worker process can send without a copy; ordinary memory if no shared memory is left."""
     from l5kit.dataset.worker_memory import new_shared
 
     array = new_shared(shape, dtype)
@@ -52,7 +52,7 @@ def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
 
 
 def default_allocator() -> Allocator | None:
-    """Return an allocator of shared memory in a worker of a DataLoader; otherwise None, as samplers recycle theirs."""
+    """Return an allocator of shared memory in a worker of a DataLoader; otherwise None, as samplers recycle memory."""
     return None if get_worker_info() is None else allocate_shared
 
 
@@ -76,7 +76,7 @@ class SampleBatch(list[Sample]):
                 int(frame) if scene == 0 else frame
                 for frame, scene in zip(values["frame_index"], values["scene_index"], strict=True)
             ]
-        # keys that have two names hold the same objects
+        # two names of one key hold the same objects
         of_keys = [values[ALIASES.get(key, key)] for key in values]
         super().__init__(dict(zip(values, sample, strict=True)) for sample in zip(*of_keys, strict=True))
         self.columns = columns
@@ -85,7 +85,7 @@ class SampleBatch(list[Sample]):
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the samples are unchanged, except for the values of arrays."""
+        """Whether the list and its samples are unchanged; values of arrays may have been modified."""
         return len(self) == len(self._handed_out) and all(
             len(sample) == len(values) and all(map(operator.is_, sample.values(), values))
             for sample, values in zip(self, self._handed_out, strict=True)
@@ -115,20 +115,20 @@ def reuse_images(out: SampleBatch) -> Allocator:
     """
     if not isinstance(out, SampleBatch) or "image" not in out.columns:
         raise InvalidArgumentError(
-            f"out must be a batch with pictures that __getitems__ returned, got {type(out).__name__}"
+            f"out must be a batch with rasters that __getitems__ returned, got {type(out).__name__}"
         )
 
     def allocate(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
         images = out.columns["image"]
         if not isinstance(images, np.ndarray):
             raise InvalidArgumentError(
-                f"out holds pictures in a tensor, {type(images).__name__} of {images.dtype}, and this dataset draws "
+                f"out holds rasters in a tensor, {type(images).__name__} of {images.dtype}, and this dataset draws "
                 "NumPy arrays; pass a batch of this dataset"
             )
         if images.shape[1:] != shape[1:] or len(images) < shape[0] or images.dtype != dtype:
             raise InvalidArgumentError(
-                f"out holds pictures of shape {images.shape} and type {images.dtype}; this batch needs {shape} and "
-                f"{np.dtype(dtype)}: pass a batch of this dataset that is as large"
+                f"out holds rasters of shape {images.shape} and type {images.dtype}; this batch needs {shape} and "
+                f"{np.dtype(dtype)}: pass a batch of this dataset that is at least as large"
             )
         tensor = out.tensors.get("image")
         return Memory(images[: shape[0]], None if tensor is None else tensor[: shape[0]])
@@ -164,9 +164,9 @@ def tensors_of(
 def collate(samples: Sequence[object]) -> Any:
     """Return samples as one dictionary of tensors, (B, ...), like torch's ``default_collate``.
 
-    Samples of a batch that a dataset made at once are not copied: the tensors share their memory. Rasters drawn on a
-    device are returned as they are, and stay there. In a worker of a ``DataLoader``, host tensors are of a subclass
-    that is sent to the requesting process without a copy, and arrives there as plain tensors.
+    Samples that a dataset made as a batch are not copied: the tensors share their memory. Rasters drawn on a device
+        stay there. In a worker of a ``DataLoader``, host tensors are of a subclass that is sent to the requesting
+        process without a copy and arrives there as plain tensors.
 
     Args:
         samples: Samples with the same keys, or anything else that ``default_collate`` takes.

@@ -1,4 +1,4 @@
-"""Indices of samples in a log, usable parts of a damaged log, and the records of samples."""
+"""Sample indices: positions of samples in a log, checks of damaged logs, and the records of samples."""
 
 import functools
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class CheckedLog:
 
     Attributes:
         dataset: The log.
-        damage: Its index, if the ends of its scenes do not determine the frames, or frames are damaged; otherwise None.
+        damage: Index of the log if it is damaged, or if its scenes are not contiguous runs of frames; otherwise None.
     """
 
     dataset: ChunkedDataset
@@ -71,7 +71,7 @@ class CheckedLog:
 
         The end is -1 for an unreadable scene.
         """
-        # large sound logs have a file that proves it
+        # a cache file proves that a large log is sound
         if kept_end_rows(dataset) is not None:
             return cls(dataset, None), end_frames_of(dataset)
         whole = index = LogIndex.of(dataset)
@@ -80,13 +80,13 @@ class CheckedLog:
         path = dataset.path or "a log in memory"
         if not index.is_sound:
             warn_caller(
-                f"{path!r} is damaged, samples that need what is wrong are errors: {index.summary()}; l5kit validate "
-                "lists all that is wrong"
+                f"{path!r} is damaged, samples that need damaged parts are errors: {index.summary()}; l5kit validate "
+                "lists all damage"
             )
         if index.num_lost_faces:
             warn_caller(
                 f"{path!r} has no traffic light faces, although its frames name {index.num_lost_faces} of them: "
-                "it is read as one without traffic lights; l5kit validate lists what is wrong"
+                "it is read as a log without traffic lights; l5kit validate lists all damage"
             )
         return cls(dataset, None if whole.is_plain else whole), whole.scenes.bounds[:, 1].copy()
 
@@ -124,7 +124,7 @@ class CheckedLog:
         Args:
             scenes: Their scenes, (B,).
             state_indices: Their frames, counted in the scenes, (B,).
-            steps: Frames that a sample needs; None for all of its scene.
+            steps: Frames that a sample needs; None for all frames of its scene.
             has_tl_faces: Whether it needs traffic light faces.
 
         Raises:
@@ -169,7 +169,7 @@ class LogArrays:
 
 
 def ego_extent_of(dataset: ChunkedDataset) -> tuple[float, float, float]:
-    """Return length, width and height of the AV of a log; a user's kind of log may lack them."""
+    """Return length, width and height of the AV of a log; defaults for a custom log class without facts."""
     facts: LogFacts | None = getattr(dataset, "facts", None)
     return EGO_EXTENT_M if facts is None else facts.ego_extent_m
 
@@ -183,7 +183,7 @@ class CutSamples(NamedTuple):
 
 
 def cut_samples(log: LogArrays, indices: SampleIndices, steps: WindowSteps) -> CutSamples:
-    """Return the windows of samples, without copying agents and faces if whole arrays are in memory, and targets.
+    """Return scenes, windows and targets of samples; agents and faces of in-memory logs are not copied.
 
     Args:
         log: The log of the samples.
@@ -200,7 +200,7 @@ def cut_samples(log: LogArrays, indices: SampleIndices, steps: WindowSteps) -> C
     if not ((starts >= 0) & (starts <= rows) & (rows < stops) & (stops <= len(log.frames))).all():
         raise CorruptedDataError("frame_index_interval of a scene does not fit its frames; run l5kit validate")
 
-    # frames of all scenes in one array if that takes no copy, otherwise concatenated copies of the scenes
+    # all frames as one array if that needs no copy, otherwise concatenated copies of the scenes
     frames = whole_array(log.frames, (starts, stops), strict=True)
     if frames is None:
         read_ahead([RowRanges(log.frames, starts, stops)])
@@ -271,18 +271,18 @@ def _encoded_host(content: bytes) -> bytes:
     host = decoded_text(content)
     if host is None:
         raise CorruptedDataError(
-            "the host of the scene is no text; run l5kit validate on the dataset and restore it from its source"
+            "the host of the scene is not text; run l5kit validate on the dataset and restore it from its source"
         )
     return encode_fixed_length(host).tobytes()
 
 
 def within_runs(ends: Int64Array, positions: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return in which of successive runs each position (B,) is, and its offset from the start of the run.
+    """Return the index of the run that contains each position (B,), and the offset from the start of the run.
 
     Args:
         ends: End of each run, (R,); the first one begins at 0.
         positions: From 0 to below the last end.
     """
-    # a run begins at the end of the previous one; index -1 of the first run reads the last end, which is masked out
+    # a run begins at the end of the previous one; for the first run, index -1 reads the last end, which is masked out
     runs = ends.searchsorted(positions, side="right")
     return runs, positions - ends[runs - 1] * (runs > 0)

@@ -18,11 +18,11 @@ _MULTIPLIERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111
 
 
 def permuted(indices: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64Array:
-    """Return the image of each number under a permutation of the numbers below its size, selected by its key.
+    """Return the image of each number under a pseudorandom permutation of the numbers below its size.
 
-    It is an alternating Feistel network on a rectangle that holds the size, with cycle walking (Black and Rogaway,
-    "Ciphers with Arbitrary Finite Domains", 2002), and the mixing function of SplitMix64 (Steele, Lea and Flood, 2014).
-    Two numbers with the same size and key never have the same image.
+    The key selects the permutation. It is an alternating Feistel network on a rectangle that holds the size, with cycle
+    walking (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002), and the mixing function of SplitMix64
+    (Steele, Lea and Flood, 2014). Two numbers with the same size and key never have the same image.
 
     Args:
         indices: From 0, below their sizes, (N,).
@@ -66,7 +66,7 @@ SCENES_PER_BLOCK: Final = 8
 """Successive scenes that stay together in a shuffle by scenes."""
 
 SCENES_PER_WINDOW: Final = 512
-"""Scenes whose samples are shuffled among each other."""
+"""Scenes whose samples are shuffled together."""
 
 _SAMPLES_PER_RUN: Final = 1024
 """Successive samples that count as a scene if the scenes are unknown."""
@@ -76,11 +76,11 @@ _SCENE_STEP: Final = np.uint64(0xD1B54A32D192ED03)
 
 @dataclass(frozen=True, eq=False)
 class SceneRanges:
-    """The samples of S scenes of a dataset, successive ones for each scene.
+    """The samples of S scenes of a dataset, contiguous for each scene.
 
     Attributes:
         starts: First sample of each scene, an index of the dataset, int64 (S,).
-        ends: Number of samples of all scenes up to each one, int64 (S,).
+        ends: Cumulative number of samples up to and including each scene, int64 (S,).
 
     Raises:
         InvalidArgumentError: The shapes differ.
@@ -97,7 +97,7 @@ class SceneRanges:
 
     @classmethod
     def of(cls, dataset: Any) -> Self:
-        """Return the scenes of a dataset; runs of successive samples for a dataset of another package.
+        """Return the scenes of a dataset, or runs of successive samples if its scenes are unknown.
 
         Args:
             dataset: Anything with a length.
@@ -119,7 +119,7 @@ class SceneRanges:
 
     @classmethod
     def of_runs(cls, num_samples: int, length: int = _SAMPLES_PER_RUN) -> Self:
-        """Return runs of successive samples of a length, the last of which may be shorter."""
+        """Return runs of successive samples of equal length; the last one may be shorter."""
         starts = np.arange(0, num_samples, length, dtype=np.int64)
         return cls(starts, np.minimum(starts + length, num_samples))
 
@@ -158,7 +158,7 @@ class SceneOrder:
         ends: End position of each of these, (S,).
         window_ends: End position of each window, (W,).
         key: Key of the order within windows and scenes.
-        is_weighted: Whether scenes have more or fewer positions than samples.
+        is_weighted: Whether scenes may have more or fewer positions than samples.
     """
 
     ranges: SceneRanges
@@ -182,13 +182,14 @@ class SceneOrder:
         """Return the order of an epoch; equal arguments give equal orders.
 
         Weights do not change the length of an epoch: a scene of twice the weight has twice the positions for each of
-        its samples. Each sample of a scene is used as often as any other of it, or once more; which ones changes.
+            its samples. The numbers of uses of two samples of a scene differ by at most one; the extra ones change each
+            epoch.
 
         Args:
             ranges: The scenes.
             seed: At least 0.
             epoch: At least 0.
-            weights: Of the scenes, not negative and not all 0, (S,); None for equal weights.
+            weights: Weight of each scene, not negative and not all 0, (S,); None for equal weights.
             scenes_per_block: See :data:`SCENES_PER_BLOCK`.
             scenes_per_window: See :data:`SCENES_PER_WINDOW`; a multiple of the former.
         """
@@ -210,11 +211,11 @@ class SceneOrder:
             total = shares.sum()
             if total == 0:
                 raise InvalidArgumentError(
-                    "scene_weights are 0 for all scenes that have samples; give one of them more"
+                    "scene_weights are 0 for all scenes that have samples; give at least one of them a positive weight"
                 )
 
-            # round ends instead of counts, so that they add up to the number of samples; the last scene takes the
-            # remainder
+            # Round ends instead of counts, so that counts add up to the number of samples. The last scene with samples
+            # takes the remainder.
             rounding = float(random.random())
             rounded = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + rounding).astype(np.int64)
             rounded = np.minimum(rounded, ranges.num_samples)
@@ -236,7 +237,7 @@ class SceneOrder:
         rows, offsets = within_runs(self.ends, shuffled)
         scenes = self.scenes[rows]
 
-        # with weights a scene may have fewer or more positions than samples, so its samples are drawn, too
+        # with weights, a scene may have fewer or more positions than samples, so its samples are permuted, too
         if self.is_weighted:
             counts = self.ranges.counts[scenes]
             keys = np.uint64(self.key) ^ (scenes.astype(np.uint64) + np.uint64(1)) * _SCENE_STEP

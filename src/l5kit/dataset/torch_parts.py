@@ -1,4 +1,4 @@
-"""Parts of torch for datasets, with replacements if torch is not installed.
+"""Parts of torch that datasets need, with replacements if torch is not installed.
 
 Samples are arrays, so looking at a log needs no torch. Tensors, loaders and samplers need it, and raise an error on
 use.
@@ -37,10 +37,10 @@ else:
 
 
 def require_torch(what: str) -> None:
-    """Refuse what needs torch if it is not installed.
+    """Raise an error if torch is not installed.
 
     Args:
-        what: The requested object, as the start of the message.
+        what: Name of the requested object, which starts the message.
 
     Raises:
         MissingDependencyError: torch is not installed.

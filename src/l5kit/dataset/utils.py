@@ -1,4 +1,4 @@
-"""Helpers of the datasets: text as tensors, batches to devices."""
+"""Helpers of the datasets: conversion of text to tensors, and transfer of batches to devices."""
 
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,7 @@ def convert_str_to_fixed_length_tensor(string: str, max_length: int = kMaxStrLen
 
     Raises:
         InvalidArgumentError: The text takes more than ``max_length`` bytes, or holds a NUL.
-        UnicodeEncodeError: It is no ASCII (a ``ValueError``).
+        UnicodeEncodeError: The text is not ASCII (a ``ValueError``).
     """
     require_torch("a tensor")
     import torch

@@ -1,10 +1,10 @@
-"""Shared memory into which worker processes draw batches, and which they reuse once it is no longer referenced.
+"""Shared memory into which worker processes draw batches, reused once it is no longer referenced.
 
-Fresh shared memory costs more than drawing into it: each page is cleared and mapped by the worker, mapped again by the
-receiving process, and released. So a worker keeps its blocks. A block begins with a page of states, one for each part
-that was sent. A process that receives a part holds a lease on it; when the last tensor, view or array of the part is
-gone, the lease marks the state as free, and the worker may draw there again. The worker looks at the states whenever it
-needs memory; nobody waits, and no process needs to know more about another one.
+Fresh shared memory costs more than drawing into it: the worker clears and maps each page, the receiving process maps it
+again, and it is released. So a worker keeps its blocks. A block begins with a page of states, one for each part that
+was sent. A process that receives a part holds a lease on it; when the last tensor, view or array of the part is gone,
+the lease marks the state as free, and the worker may draw there again. The worker checks the states whenever it needs
+memory; no process waits for another.
 """
 
 import contextlib
@@ -28,16 +28,16 @@ from torch.multiprocessing import get_sharing_strategy
 from l5kit._types import NumericArray, UInt8Array
 
 _STATE_BYTES = 4096
-"""Size of the states of a block: a page, so that the rasters after it begin on a page."""
+"""Size of the states of a block: one page, so that the rasters after it are page-aligned."""
 
 _SENT, _GIVEN_BACK, _LOST = 1, 2, 3
-"""States of a part; a lost one was in use when a process forked, which may still read it."""
+"""States of a part; a lost part was in use when a process forked, and the child may still read it."""
 
 _MAX_FREE_BLOCKS = 4
-"""Batches of a worker of torch's loader in flight, at its default of two made ahead of use."""
+"""Number of batches in flight of a worker of torch's loader with its default prefetch of two."""
 
 _BYTES_SENT_AS_THEY_ARE = 1 << 20
-"""Smaller tensors are sent by value, as a segment of shared memory for each would take longer."""
+"""Size up to which tensors are sent by value, as a segment of shared memory for each would take longer."""
 
 _MAPPINGS_KEPT_S = 5.0
 
@@ -68,11 +68,11 @@ class SharedBlock:
         num_bytes: Its size.
 
     Attributes:
-        memory: The states, and after them the memory for a batch, uint8 (4096 + num_bytes,).
+        memory: The states, followed by the memory for a batch, uint8 (4096 + num_bytes,).
         strategy: Sharing strategy of torch.
 
     Raises:
-        RuntimeError: There is no more shared memory.
+        RuntimeError: No shared memory is left.
     """
 
     def __init__(self, num_bytes: int) -> None:
@@ -101,7 +101,7 @@ class SharedBlock:
         return self._is_lost or bool((self._sent_states == _LOST).any())
 
     def lease(self, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
-        """Return an array at the start of the memory, which is in use as long as the array or a view of it exists."""
+        """Return an array at the start of the memory, and hold the block until the array and all its views are gone."""
         self._num_sent, self._is_leased = 0, True
         lease: Any = (ctypes.c_char * self.num_bytes).from_buffer(self._bytes.data, _STATE_BYTES)
         num_forks = _forks.value
@@ -114,12 +114,12 @@ class SharedBlock:
         return np.ndarray(shape, dtype, buffer=lease)
 
     def offset_of(self, array: NumericArray) -> int | None:
-        """Return the offset of an array in the memory, in bytes; None if it is not in it."""
+        """Return the offset of an array in the memory, in bytes; None if the array is elsewhere."""
         offset = _address_of(array) - _address_of(self._bytes) - _STATE_BYTES
         return offset if 0 <= offset < self.num_bytes else None
 
     def new_ticket(self) -> int | None:
-        """Return the index of the state for the next part; None if the block has used all."""
+        """Return the index of the state for the next part; None if all are used."""
         if self._num_sent == _STATE_BYTES:
             return None
         ticket, self._num_sent = self._num_sent, self._num_sent + 1
@@ -132,7 +132,7 @@ class SharedBlock:
 
 
 class SharedBlocks:
-    """Shared memory of a worker: as many blocks as are in use at once, and a few more."""
+    """Shared memory of a worker: the blocks in use, and a few free ones."""
 
     _blocks: list[SharedBlock]
     _too_many_bytes: float
@@ -145,7 +145,7 @@ class SharedBlocks:
     def __call__(self, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
         """Return an uninitialized array for exclusive use.
 
-        None if shared memory is used up, and for an array so small that it is sent by value.
+        Returns None if shared memory is used up, or if the array is small enough to be sent by value.
         """
         num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if num_bytes <= _BYTES_SENT_AS_THEY_ARE:
@@ -161,7 +161,7 @@ class SharedBlocks:
     def send(self, array: NumericArray) -> tuple[torch.Tensor, int, int] | None:
         """Record that an array is sent to another process; return its block, the index of its state and its offset.
 
-        None if the array must be sent in another way.
+        Returns None if the array must be sent in another way.
         """
         with self._lock:
             for block in self._blocks:
@@ -187,7 +187,7 @@ class SharedBlocks:
             return None
         try:
             block = SharedBlock(num_bytes)
-        except RuntimeError as error:  # another attempt would clear all remaining memory, only to fail
+        except RuntimeError as error:  # a retry would clear all remaining memory, only to fail again
             self._too_many_bytes = num_bytes
             warnings.warn(
                 f"no shared memory is left for batches of {num_bytes / 1e6:.0f} MB in worker process {os.getpid()}, "
@@ -211,9 +211,9 @@ new_shared = SharedBlocks()
 
 
 class WorkerTensor(torch.Tensor):
-    """A dense tensor in a worker, including dense results computed from it there; other processes get plain tensors.
+    """Dense tensor in a worker, and dense results computed from it there; other processes receive plain tensors.
 
-    Sending it copies nothing if it is in a shared block; the same holds for its views.
+    Tensors in a shared block, and views of them, are sent without a copy.
     """
 
     @classmethod
@@ -252,13 +252,13 @@ def _reduce(tensor: WorkerTensor) -> tuple[Callable[..., object], tuple[object, 
     plain = _plain(tensor)
     try:
         array = plain.numpy()
-    except (TypeError, RuntimeError):  # of a dtype that NumPy does not know, or with a gradient
+    except (TypeError, RuntimeError):  # unsupported dtype in NumPy, or requires a gradient
         return _as_it_is, (plain,)
     if array.nbytes > _BYTES_SENT_AS_THEY_ARE:
         sent = new_shared.send(array)
         if sent is not None:
             return _rebuild, (*sent, array.shape, array.dtype.str, array.strides)
-        # outside of blocks: move it to its own shared memory, or copy it if there is none left
+        # outside of blocks: move it to new shared memory, or copy it if none is left
         with contextlib.suppress(RuntimeError):
             plain.share_memory_()  # type: ignore[no-untyped-call]
             return _as_it_is, (plain,)
@@ -275,7 +275,7 @@ def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Mappings:
-    """Keeps mapped blocks of a process for later batches in them, and releases those that do not return.
+    """Cache of the mapped blocks of a process, for later batches in them; unused ones are released.
 
     Args:
         kept_s: How long unused ones are kept.
@@ -306,7 +306,7 @@ class Mappings:
                 self._sweeper.start()
 
     def clear(self) -> None:
-        """Release all blocks, and end the thread; before a fork, so that the child does not hold the memory, too."""
+        """Release all blocks and end the thread; called before forks, so that children do not hold the memory."""
         with self._lock:
             sweeper, self._sweeper = self._sweeper, None
             dropped, self._kept = self._kept, {}
@@ -348,7 +348,7 @@ def _rebuild(
 
 def _give_back(states: UInt8Array, ticket: int, received_at: tuple[int, int]) -> None:
     process, num_forks = received_at
-    if process == os.getpid():  # otherwise this is a fork of the receiving process, which reports by itself
+    if process == os.getpid():  # otherwise this is a fork; the receiving process reports itself
         states[ticket] = _GIVEN_BACK if num_forks == _forks.value else _LOST
 
 

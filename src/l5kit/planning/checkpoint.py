@@ -238,7 +238,7 @@ def save_weights(
             header = json.loads(file.read(length))
             ordered = dict(sorted(header.pop("__metadata__", {}).items()))
             text = json.dumps({"__metadata__": ordered, **header}, separators=(",", ":"), ensure_ascii=False).encode()
-            if len(text) > length:  # no JSON of the same is shorter
+            if len(text) > length:  # the same content in JSON cannot be shorter
                 raise CheckpointError(
                     f"{temporary}: its header has {length} bytes, and needs {len(text)} with its keys in order"
                 )

@@ -63,7 +63,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str
     """
     try:
         with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is not a dict
             metadata = dict(file.metadata() or {})
     except PermissionError:
         raise
@@ -101,7 +101,7 @@ def object_of(metadata: Mapping[str, str], key: str, path: Path) -> JsonObject:
     try:
         value = json.loads(metadata.get(key, "{}"))
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: the metadata {key} is no JSON: {one_line(error)}; {ANOTHER_COPY}") from error
+        raise CheckpointError(f"{path}: the metadata {key} is not JSON: {one_line(error)}; {ANOTHER_COPY}") from error
     if not isinstance(value, dict):
         raise CheckpointError(
             f"{path}: the metadata {key} is a {type(value).__name__}, not a JSON object; {ANOTHER_COPY}"
@@ -154,9 +154,9 @@ def read_pickle(path: Path, *, allow_pickle: bool) -> tuple[dict[str, torch.Tens
             ) from error
         if not allow_pickle and isinstance(error, pickle.UnpicklingError):
             raise PickleRefusedError(
-                f"{path} is no safetensors file and no plain state dict ({_reason(error)}). If it is a whole module or "
-                "a checkpoint with other objects, reading it can run any code that is in it: pass allow_pickle=True if "
-                f"you trust where it comes from. If it should be a plain one, it is broken: {ANOTHER_COPY}"
+                f"{path} is neither a safetensors file nor a plain state dict ({_reason(error)}). If it is a whole "
+                "module or a checkpoint with other objects, reading it can run any code in it: pass allow_pickle=True "
+                f"if you trust its source. If it should be a plain one, it is broken: {ANOTHER_COPY}"
             ) from error
         raise _unreadable(path, error) from error
     if isinstance(content, nn.Module):
@@ -165,10 +165,10 @@ def read_pickle(path: Path, *, allow_pickle: bool) -> tuple[dict[str, torch.Tens
 
 
 def read_plain_objects(path: Path) -> Any:
-    """Return the tensors, dicts, lists, texts and numbers in a torch file, on the CPU, without running code in it.
+    """Return the tensors, dicts, lists, strings and numbers in a torch file, on the CPU, without running code in it.
 
     Raises:
-        CheckpointError: The file is broken, or holds more than tensors, dicts, lists, texts and numbers.
+        CheckpointError: The file is broken, or holds more than tensors, dicts, lists, strings and numbers.
     """
     if is_archive(path):
         check_archive(path)
@@ -228,12 +228,12 @@ def _weights_of_module(module: nn.Module, path: Path) -> dict[str, torch.Tensor]
 
 
 def _checked_weights(weights: Mapping[Any, object], path: Path) -> dict[str, torch.Tensor]:
-    """Return weights whose names are texts and whose tensors are plain."""
+    """Return weights after checking that names are strings and tensors are plain."""
     for name, value in weights.items():
         if not isinstance(name, str):
             raise CheckpointError(
-                f"{path} has a weight called {name!r} of type {type(name).__name__}; names of weights are texts: save "
-                "model.state_dict()"
+                f"{path} has a weight called {name!r} of type {type(name).__name__}; names of weights are strings: "
+                "save model.state_dict()"
             )
         problem = _problem_of(value)
         if problem:

@@ -21,12 +21,12 @@ UNIT_PER_METRE: Final = 0.1
 class KinematicResidual(nn.Module):
     """Wrapper of a network that learns the difference to a kinematic baseline.
 
-    For new trainings; L5Kit 1.5 has no such thing. It suits every network that predicts positions in one go, from
+    For new trainings; L5Kit 1.5 has no equivalent. It suits every network that predicts all positions at once, from
     rasters or vectors. A new network starts near the baseline, as its last linear layer starts with small weights.
     Differences are learned in units that grow with time, as possible deviations do. The unit at the last step is given,
     or grows with speed: half a metre plus a tenth of the baseline's distance. Units of earlier steps are proportional
-    to time. With one unit for all agents, errors of fast agents dominate, and mean errors in metres come out smaller.
-    Yaws are not changed.
+    to time. With one unit for all agents, errors of fast agents dominate the loss, which gives smaller mean errors in
+    metres. Yaws are not changed.
 
     Args:
         model: The network.
@@ -113,7 +113,7 @@ class KinematicResidual(nn.Module):
             batch[self.target_key] = now_m + (batch[self.target_key] - now_m - baseline_m) / unit_m
         outputs: dict[str, torch.Tensor] = self.residual(batch)
         if self.likeliest_key in outputs:
-            num_agents = outputs[self.likeliest_key].shape[1]  # SafePathNet may lack the last ones
+            num_agents = outputs[self.likeliest_key].shape[1]  # SafePathNet may omit the last ones
             now_m, baseline_m, unit_m = now_m[:, :num_agents], baseline_m[:, :num_agents], unit_m[:, :num_agents]
             outputs[self.likeliest_key] = now_m + baseline_m + (outputs[self.likeliest_key] - now_m) * unit_m
         if self.all_key in outputs:

@@ -28,8 +28,8 @@ _DIM_MOTION = 64
 class MotionEmbedding(nn.Module):
     """Embedding of the current motion of agents, fitted to their past.
 
-    For new trainings; L5Kit 1.5 has no such thing. Its networks see the past as points some metres apart, in which an
-    acceleration is a matter of centimetres, and rasters do not show it at all.
+    For new trainings; L5Kit 1.5 has no equivalent. Its networks see the past as points some metres apart, in which an
+    acceleration changes positions by centimetres, and rasters do not show it at all.
 
     Args:
         dim: Features of the embedding.

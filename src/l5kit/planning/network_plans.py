@@ -14,7 +14,7 @@ Headings = Literal["network", "path"]
 """Source of headings: the network, or the path through the positions, for networks without headings."""
 
 _CHORD_M = 1.0
-"""Distance from which a path has a direction; shorter paths do not turn."""
+"""Minimum chord that defines a direction; shorter paths do not turn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ def read_plans(outputs: object, num_samples: int, *, headings: Headings = "netwo
         headings: ``path`` for headings along the positions, in place of the yaws.
 
     Raises:
-        InvalidArgumentError: A key is missing, or its value has another shape; the message names it.
+        InvalidArgumentError: A key is missing, or its value has the wrong shape; the message names it.
     """
     if not isinstance(outputs, Mapping):
         raise InvalidArgumentError(

@@ -24,10 +24,11 @@ class OwnNetwork(nn.Module):
     The first outputs of each mode are checked, and errors of the first call of each mode are reported with its key.
 
     Args:
-        model: The model.
+        model: The user model.
         loss: Its loss, or None.
-        outputs: Its predictions: axes of each key, letters for sizes: B samples, T steps, A agents of a sample, M any.
-        optional: Keys of these that may be missing.
+        outputs: Axes of each key of its predictions, as letters of sizes: B samples, T steps, A agents of a sample, M
+            any.
+        optional: Keys of ``outputs`` that may be missing.
         num_steps: T.
         class_path: Module and name of the class of the model.
     """

@@ -34,7 +34,7 @@ class PastDropout(nn.Module):
         is_in_first_row: Whether the AV is also the first of the other agents, as in ``EgoAgentDatasetVectorized``.
 
     Raises:
-        InvalidArgumentError: It is not a probability.
+        InvalidArgumentError: ``probability`` is not in [0, 1].
     """
 
     def __init__(self, network: nn.Module, probability: float, *, is_in_first_row: bool = False) -> None:

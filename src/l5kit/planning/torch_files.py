@@ -36,7 +36,7 @@ _COUNT_BYTES = 8
 """Bytes of the number of values before each storage of such a file."""
 
 _MAX_OBJECTS = 200_000
-"""Maximum number of modules and dicts in a file; more would only serve to keep the reader busy."""
+"""Maximum number of modules and dicts in a file, which bounds the time for malicious files."""
 
 _MAX_DEPTH = 100
 _MANGLED = re.compile(r"___torch_mangle_\d+\.")
@@ -103,7 +103,7 @@ def check_archive(path: Path) -> list[str]:
 
 
 def _short_storage(archive: zipfile.ZipFile) -> str | None:
-    """Return a record of an archive that is shorter than its pickle says, which torch would read beyond its end."""
+    """Return a record of an archive that is shorter than its pickle declares; torch would read beyond its end."""
     sizes = {part.filename: part.file_size for part in archive.infolist()}
     for name in sizes:
         folder, _, pickled = name.rpartition("/")
@@ -137,7 +137,7 @@ def outline_of(path: Path) -> CheckpointOutline:
             with path.open("rb") as file:
                 if file.read(1) != b"\x80":
                     raise CheckpointError(
-                        f"{path} is no checkpoint: neither safetensors, nor a zip archive, nor a pickle"
+                        f"{path} is not a checkpoint: neither safetensors, nor a zip archive, nor a pickle"
                     )
                 file.seek(0)
                 first = _OutlineReader(file).load()

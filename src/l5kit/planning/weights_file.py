@@ -1,4 +1,4 @@
-"""Files of weights: the weights of a training, shipped weights, and descriptions of other paths, without torch.
+"""Weight files: lookup of trained and shipped weights, and explanations for other paths, without torch.
 
 Weights that ship with l5kit are in ``l5kit/weights``, in one folder for each name, and are found by their names.
 """
@@ -69,12 +69,12 @@ def checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
 
 
 def is_shipped(file: Path) -> bool:
-    """Return whether a file is that of weights that ship with l5kit."""
+    """Return whether a file belongs to weights that ship with l5kit."""
     return file.resolve().is_relative_to(_SHIPPED)
 
 
 def is_policy(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is that of a policy, by names only: a ``.zip``, or the folder of its training."""
+    """Return whether a path is a policy, by names only: a ``.zip`` file, or the folder of its training."""
     checkpoint = checkpoint_path(path)
     if checkpoint.is_dir():
         return any(any(checkpoint.glob(name)) for name in _POLICIES)
@@ -90,7 +90,7 @@ def network_of(checkpoint: str | os.PathLike[str]) -> Path:
     """Return the file with the weights of a network; see :func:`weights_of`.
 
     Raises:
-        FileNotFoundError: As there, and if the file is a policy; the message names the command for it.
+        FileNotFoundError: As for :func:`weights_of`, or the file is a policy; the message names the command for it.
     """
     file = weights_of(checkpoint)
     if zipfile.is_zipfile(file):
@@ -108,14 +108,14 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
     ``UserWarning``; callers that need the file more than once keep it, so that it warns once.
 
     Raises:
-        FileNotFoundError: There is nothing, no final weights in the folder, or the folder is of another kind; the
-            message says of which kind and names the command for it, or lists the available weights.
+        FileNotFoundError: The path does not exist, or the folder has no final weights or is not of a training; the
+            message names the kind of the folder and the command for it, or lists the available weights.
         UnsupportedValueError: The card next to the weights requires a newer l5kit.
     """
     path, named = checkpoint_path(checkpoint), os.fspath(checkpoint)
     if path != Path(named) and os.path.exists(named):
         warnings.warn(
-            f"{named!r} is the network that ships with l5kit; for what has this name here, write './{named}'",
+            f"{named!r} is the network that ships with l5kit; for the path of this name, write './{named}'",
             UserWarning,
             stacklevel=2,
         )
@@ -150,7 +150,7 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
     if not file.is_file():
         weights = ", ".join(sorted(str(other) for other in path.glob("*.safetensors"))) or "none"
         raise FileNotFoundError(
-            f"the training in {str(path)!r} has not come to its end: there is no {file.name}; weights in it: {weights}"
+            f"the training in {str(path)!r} is not finished: there is no {file.name}; weights in it: {weights}"
         )
     _require_known_format(file)
     return file

@@ -1,4 +1,4 @@
-"""Rasterizer on a backend: rasters of windows on a device, drawn there."""
+"""Rasterizer on a backend: draws the rasters of windows on a device."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -36,14 +36,14 @@ _METHODS = (
     "render_semantic_map",
     "painter",
 )
-"""Methods that define a raster, and may be replaced on an object."""
+"""Methods that define a raster; an object that replaces one of them cannot be drawn on a device."""
 
 
 def draws_on_device(rasterizer: object) -> bool:
     """Return whether a device can draw the rasters of a rasterizer.
 
-    It can for boxes, the semantic map, both combined, and stubs, of exactly the classes of this package; not for aerial
-    images, and not for subclasses, whose methods a device does not know.
+    It can for boxes, the semantic map, both combined, and stubs, if they are exactly the classes of this package; not
+    for aerial images or subclasses, whose methods run on the host only.
     """
     if type(rasterizer) is SemBoxRasterizer:
         return draws_on_device(rasterizer.box_rast) and draws_on_device(rasterizer.sem_rast)
@@ -52,7 +52,7 @@ def draws_on_device(rasterizer: object) -> bool:
 
 
 class BackendRasterizer:
-    """Draws the rasters of a rasterizer on a backend, to the bit like its painter.
+    """Drawing of the rasters of a rasterizer on a backend, bit for bit like its painter.
 
     Args:
         rasterizer: A rasterizer for which :func:`draws_on_device` is true; it is only read.
@@ -79,10 +79,10 @@ class BackendRasterizer:
             self._map = send_outlines(of_map.outlines, of_map.grid, of_map.lights, colors=COLOR_TABLE, backend=backend)
 
     def scratch_bytes(self, most_agents: int) -> int:
-        """Return the memory of a window while it is drawn, without its raster.
+        """Return the bytes of memory for drawing a window, without its raster.
 
         Args:
-            most_agents: The most agents of any frame of the log.
+            most_agents: Largest number of agents in a frame of the log.
         """
         num_bytes = math.prod(self._shape) if self._is_float else 0
         if self._boxes is not None:
@@ -136,7 +136,7 @@ class BackendRasterizer:
         if not self._is_float:
             return pictures
 
-        # divide by an array as on the processor: with a Python number, a GPU would multiply by its inverse
+        # divide by an array as on the host: with a Python number, a GPU would multiply by its inverse
         import torch
 
         return torch.div(pictures, torch.full((), 255.0, dtype=torch.float32, device=pictures.device))

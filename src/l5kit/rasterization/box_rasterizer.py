@@ -33,15 +33,15 @@ from l5kit.rasterization.subpixel import (
 )
 
 _NOT_DRAWN = -1
-"""Channel of a box that is in no channel."""
+"""Channel of a box that is not drawn."""
 
 _MARGIN_PX = 4
-"""Rows above and below the corners of a box that its outline may touch, with a margin."""
+"""Rows above and below the corners of a box that its outline may touch, including a safety margin."""
 
 _NUM_CORNERS: Final = 4
 
 _BYTES_PER_BOX: Final = 64
-"""Sizes of a box on a device: corners, contours, and shapes if each box is one."""
+"""Memory of a box on a device: corners, contours, and shapes if each box is a separate shape."""
 
 BOX_COLORS: Final[UInt8Array] = np.array([[255]], np.uint8)
 
@@ -65,7 +65,7 @@ class _Boxes(NamedTuple):
 class _Drawn(NamedTuple):
     """Memory for the shapes of N boxes, as arrays of a ``ShapeList``; shapes of boxes, or of the channels of B windows.
 
-    Passing arrays to a kernel costs a third of returning them.
+    The arrays are passed to the kernel, which costs a third of returning them.
     """
 
     points: Int32Array
@@ -81,9 +81,9 @@ class _Views(NamedTuple):
     Attributes:
         frames: FRAME_DTYPE, (B, F).
         counts: Numbers of available history frames and future frames, (2, B).
-        starts: First row of each frame, (B, F).
-        stops: End row of each frame, (B, F).
-        track_ids: Their agents of interest, (B,); empty for the AV.
+        starts: First agent row of each frame, (B, F).
+        stops: End agent row of each frame, (B, F).
+        track_ids: Tracks of the agents of interest, (B,); empty for the AV.
         raster_from_world: Pixels from world metres, (B, 3, 3).
     """
 
@@ -111,7 +111,7 @@ class BoxDrawing(NamedTuple):
     is_solid: bool
 
     def bytes_per_window(self, most_agents: int) -> int:
-        """Return the memory for the boxes of a window on a device, given the largest number of agents of a frame."""
+        """Return the bytes for the boxes of a window on a device, given the largest number of agents in a frame."""
         return self.planes_shape[0] // 2 * (most_agents + 1) * _BYTES_PER_BOX
 
 
@@ -138,7 +138,7 @@ def list_boxes(
     most = _count_rows(windows.counts, agents.starts, agents.stops, num_frames)
     boxes = _Boxes(np.empty(most, np.int64), np.empty((most, 2)), np.empty((most, 2)), np.empty(most, np.float32))
 
-    # for each window the agents that may touch the raster, then its AVs; one array of agents at a time
+    # gather the boxes that may touch the raster, one array of agents at a time
     size_m = (np.float32(windows.ego_extent_m[0]), np.float32(windows.ego_extent_m[1]))
     options = (np.float32(drawing.threshold), drawing.render_ego_history, size_m)
     held, num_boxes = agents.dtype["track_id"], 0
@@ -148,7 +148,7 @@ def list_boxes(
         of_part, room = (part.start, part.stop, num_frames), (*boxes, num_boxes)
         num_boxes = _gather_boxes(rows, views, of_part, drawing.planes_shape, options, room)
 
-    # sines and cosines by NumPy, whose float32 has other bits than that of kernels
+    # sines and cosines by NumPy, as kernels compute different bits in float32
     yaws_rad = boxes.yaws_rad[:num_boxes]
     headings = np.cos(yaws_rad), np.sin(yaws_rad)
     drawn = _Drawn(
@@ -247,9 +247,9 @@ def _gather_boxes(
 ) -> int:
     """Write agents and AVs of windows whose agents are in one array, and return the end of the written boxes.
 
-    The arrays are those of :class:`_Views`; ``part`` are first and end window, and the number of drawn frames;
-    ``options`` the least probability of agents, whether agents of interest are drawn in past frames, and length and
-    width of the AV; ``room`` the arrays of :class:`_Boxes` and where to begin in them.
+    The arrays are those of :class:`_Views`; ``part`` holds first and end window, and the number of drawn frames;
+    ``options`` the probability threshold of agents, whether agents of interest are drawn in past frames, and length and
+    width of the AV; ``room`` the arrays of :class:`_Boxes` and the first free position in them.
     """
     views = _Views(*view_arrays)
     (num_channels, height, width), (threshold, draws_past, size_m) = planes_shape, options
@@ -265,7 +265,7 @@ def _gather_boxes(
                 length, width_m = np.float64(agent.extent[0]), np.float64(agent.extent[1])
                 centroid_m = (agent.centroid[0], agent.centroid[1])
                 if (
-                    _is_beside_picture(matrix, centroid_m, (length, width_m), pixels_per_metre, (width, height))
+                    _is_outside_raster(matrix, centroid_m, (length, width_m), pixels_per_metre, (width, height))
                     or not kept_probability(agent.label_probabilities) > threshold
                 ):
                     continue
@@ -281,7 +281,7 @@ def _gather_boxes(
                 boxes.yaws_rad[num_boxes] = agent.yaw
                 num_boxes += 1
 
-            # the AV is the agent of interest, in its own channels, or the last one of the agents
+            # the AV is drawn in the channel of the agent of interest, or as the last of the agents
             if draws_av and frame > 0 and not draws_past:
                 continue
             av = views.frames[window, frame]
@@ -295,7 +295,7 @@ def _gather_boxes(
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _is_beside_picture(
+def _is_outside_raster(
     matrix: Float64Array,
     centroid_m: tuple[float, float],
     extent_m: tuple[float, float],
@@ -332,7 +332,7 @@ def _project_box(
     points: Int32Array,
     first: int,
 ) -> bool:
-    """Write the corners of a box to points from ``first`` on, and return whether it may touch the picture."""
+    """Write the corners of a box to points from ``first`` on, and return whether it may touch the raster."""
     column_low = row_low = np.inf
     column_high = row_high = -np.inf
     cos, sin = heading
@@ -361,9 +361,9 @@ def _project_boxes(
     """Write the visible boxes, in order within a channel; return their number and the most points of a shape.
 
     The shape of a channel is all of its boxes; or, if they are solid, each box is a separate shape, so that boxes do
-    not cancel where they overlap. Corners as :func:`l5kit.geometry.box.compute_box_corners`. The arrays are those of
-    :class:`_Boxes` and :class:`_Drawn`. ``headings`` are the cosines and the sines of the yaws of all boxes; the
-    channels of boxes that are not drawn are overwritten.
+    not cancel where they overlap. Corners are those of :func:`l5kit.geometry.box.compute_box_corners`. The arrays are
+    those of :class:`_Boxes` and :class:`_Drawn`. ``headings`` are the cosines and the sines of the yaws of all boxes;
+    the channels of boxes that are not drawn are overwritten.
     """
     boxes, (cos, sin), (num_channels, height, width) = _Boxes(*box_arrays), headings, planes_shape
     corners, contours, shapes, starts, rows = drawn_arrays
@@ -443,7 +443,7 @@ def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
             extent_m = (np.float64(agent.extent[0]), np.float64(agent.extent[1]))
             is_target = targets.has_tracks and agent.track_id == targets.track_ids[window]
             if (
-                _is_beside_picture(matrix, centroid_m, extent_m, pixels_per_metre, (width, height))
+                _is_outside_raster(matrix, centroid_m, extent_m, pixels_per_metre, (width, height))
                 or not kept_probability(agent.label_probabilities) > threshold
                 or (is_target and frame > 0 and not draws_past)
             ):
@@ -573,10 +573,10 @@ def draw_boxes(
 
 
 class BoxRasterizer(PlanarRasterizer):
-    """Draws the agents of each frame in one channel and the agent of interest of each frame in another.
+    """Rasterizer of boxes: for each frame, one channel for the agents and one for the agent of interest.
 
     Channels 0 to h hold the agents, newest frame first; channels h + 1 to 2 h + 1 the agent of interest. If the agent
-    of interest is not the AV, the AV is drawn among the agents. Channels of frames that a scene does not have are 0.
+    of interest is not the AV, the AV is drawn among the agents. Channels of frames outside the scene are 0.
 
     Attributes:
         filter_agents_threshold: Agents are drawn if the summed probability of the kept classes is above it. The agent
@@ -621,7 +621,7 @@ class BoxRasterizer(PlanarRasterizer):
         if num_frames > self.history_num_frames + 1:
             raise IndexOutOfRangeError(
                 f"history_frames holds {num_frames} frames, but history_num_frames is {self.history_num_frames}; pass"
-                f" at most {self.history_num_frames + 1}, the current one included"
+                f" at most {self.history_num_frames + 1}, including the current one"
             )
         return list_boxes(windows, targets, raster_from_world, drawing=self.drawing)
 
@@ -648,7 +648,7 @@ class BoxRasterizer(PlanarRasterizer):
             RGB, shape (height, width, 3).
 
         Raises:
-            InvalidArgumentError: ``in_im`` has another number of channels.
+            InvalidArgumentError: ``in_im`` has a different number of channels.
         """
         self._require_raster(in_im)
         num_steps = in_im.shape[-1] // 2

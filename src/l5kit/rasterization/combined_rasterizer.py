@@ -32,7 +32,7 @@ class CombinedRasterizer(PlanarRasterizer):
 
     @property
     def filter_agents_threshold(self) -> float:
-        """Agents are drawn if the probability of their label is above this."""
+        """Agents are drawn if the summed probability of the kept classes is above this."""
         return self.box_rast.filter_agents_threshold
 
     @property
@@ -46,7 +46,7 @@ class CombinedRasterizer(PlanarRasterizer):
         return super().draws_windows and self.box_rast.draws_windows and self.background_rast.draws_windows
 
     def prepare(self, windows: Windows, targets: Targets, raster_from_world: Float64Array) -> StackedList:
-        """Return the boxes and, for the channels after theirs, the background.
+        """Return the boxes, followed by the background in the last channels.
 
         Args:
             windows: The history of B windows.
@@ -67,7 +67,7 @@ class CombinedRasterizer(PlanarRasterizer):
             RGB, shape (height, width, 3).
 
         Raises:
-            InvalidArgumentError: ``in_im`` has another number of channels.
+            InvalidArgumentError: ``in_im`` has a different number of channels.
         """
         self._require_raster(in_im)
         boxes = self.box_rast.to_rgb(in_im[..., :-3], **kwargs)

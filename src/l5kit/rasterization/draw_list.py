@@ -31,7 +31,7 @@ OPEN_LINE: Final[Any] = np.int64(1)
 CLOSED_LINE: Final[Any] = np.int64(2)
 """Kinds of shapes: contours filled by the even-odd rule over all of them together, and lines one pixel thick.
 
-Constants that kernels pass on are NumPy numbers: numba compiles callees once for each literal.
+They are NumPy numbers, as numba compiles a callee again for each literal that it is passed.
 """
 
 
@@ -39,7 +39,7 @@ _NO_ROWS: Final[Int64Array] = np.empty((0, 0, 2), np.int64)
 
 
 def _kind_of(array: NumericArray) -> tuple[object, ...]:
-    """Return dtype, number of axes, size of the last axis and order, which are equal for all arrays of one name."""
+    """Return dtype, number of axes, size of the last axis and memory order of an array, for comparison."""
     return array.dtype, array.ndim, array.shape[-1] if array.ndim > 1 else 0, array.flags.c_contiguous
 
 
@@ -90,8 +90,8 @@ class ShapeList:
         most_points: Upper bound of the points of any filled shape, and so of its edges. Derived, or the given value.
 
     Raises:
-        InvalidArgumentError: Shapes or dtypes do not fit, an array refers outside of another one, or ``planes_shape``
-            or ``background`` are not whole numbers in their range.
+        InvalidArgumentError: Shapes or dtypes do not fit, an index is outside of its array, or ``planes_shape`` or
+            ``background`` are not whole numbers in their range.
     """
 
     points: Int32Array
@@ -117,8 +117,8 @@ class ShapeList:
             got = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in named.items() if array is not None)
             raise InvalidArgumentError(
                 "ShapeList: arrays must be C-contiguous: points int32 (P, 2), contours int64 (K, 2), shapes int64 "
-                "(S, 5), starts int64 (B + 1,), colors uint8 (colours, channels), rows int64 (B, channels, 2); found "
-                f"are {got}"
+                "(S, 5), starts int64 (B + 1,), colors uint8 (colours, channels), rows int64 (B, channels, 2); got "
+                f"{got}"
             )
         if len(self.starts) == 0 or not 0 <= self.background <= 255:
             raise InvalidArgumentError(
@@ -129,7 +129,7 @@ class ShapeList:
         if rows is not _NO_ROWS and rows.shape != shape:
             refuse_shapes(self, rows=shape)
 
-        # all arrays are read-only copies, so nobody else can change what was checked
+        # keep read-only copies, so that checked arrays cannot change
         for name in _ARRAYS:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, np.array(getattr(self, name)))
@@ -175,7 +175,7 @@ class ShapeList:
 
     def _describe(self, fault: int, position: int) -> str:
         if fault == _WRONG_STARTS:
-            return f"starts must ascend and be at most {len(self.shapes)}, the shapes there are; {self.starts} do not"
+            return f"starts must ascend up to at most the number of shapes, {len(self.shapes)}; got {self.starts}"
         if fault == _WRONG_ROWS:
             window, plane = divmod(position, self.planes_shape[0])
             return (
@@ -200,7 +200,7 @@ class CropList:
     :mod:`l5kit.rasterization.turned_crop`, with integer arithmetic throughout.
 
     Attributes:
-        picture: The aerial image, RGB; it is pickled as the path of its file, if it has one.
+        picture: The aerial image, RGB; pickled as the path of its file, if it has one.
         centers: Row and column in ``picture``, float64 (B, 2).
         angles_rad: Counter-clockwise rotations, (B,); they are converted to degrees in their dtype.
         num_aerial_pixels: Rows and columns of the rotated image in a crop.
@@ -292,7 +292,7 @@ class StackedList:
         planes_shape: Channels of all, height and width of an image.
 
     Raises:
-        InvalidArgumentError: They have different numbers of windows, rows or columns, or there is none.
+        InvalidArgumentError: ``parts`` is empty, or its numbers of windows, rows or columns differ.
     """
 
     parts: Sequence["DrawList"]
@@ -351,7 +351,7 @@ _WRONG_SHAPE: Final = 3
 
 
 _MARGIN_PX: Final = 3
-"""Rows around its points that a shape may touch: two, and corners are rounded to whole rows."""
+"""Rows around its points that a shape may touch: two, and one for the rounding of corners to whole rows."""
 
 
 @kernel_jit
@@ -395,7 +395,7 @@ def _check_shapes(
         if kind == FILLED:
             most_points = max(most_points, num_points)
 
-    # the rows that a shape may touch, with a margin, must be among those of its planes
+    # the rows that a shape may touch, with a margin, must be within those of its planes
     for window in range(len(rows)):
         for shape in range(starts[window], starts[window + 1]):
             low, high = planes_shape[1], 0

@@ -1,4 +1,4 @@
-"""Painter: draw lists as images, painted by compiled code on the processor into recycled memory.
+"""Painter: compiled code that paints draw lists into images on the host, in recycled memory.
 
 Polygons and lines are anti-aliased, bit for bit like OpenCV. The method is that of OpenCV's ``fillPoly`` and
 ``polylines`` with ``lineType=cv2.LINE_AA``, ``shift=9`` and 8-bit images (Apache-2.0, modules/imgproc/src/drawing.cpp):
@@ -40,13 +40,13 @@ from l5kit.rasterization.satellite_image import write_scaled_crop
 from l5kit.rasterization.unit_range import STREAMED_NUM_BYTES, divide_by_255
 
 _MAX_FREE_BYTES = 1 << 30
-"""Enough for the batches that two threads have in flight, so that epochs do not begin with fresh pages."""
+"""Enough for the batches that two threads have in flight, so that epochs do not start with fresh pages."""
 
 _MAX_BLACK_BYTES = 1 << 26
 """Enough for the planes of one window for each of many threads."""
 
 _SMALLEST_RECYCLED_BYTES = 1 << 20
-"""Smaller arrays are plain ones, for which NumPy and the operating system are fast enough."""
+"""Smaller arrays are not recycled, as NumPy and the operating system allocate them fast enough."""
 
 
 class RecycledMemory:
@@ -72,12 +72,12 @@ class RecycledMemory:
             return np.empty(shape, dtype)
         with self._lock:
             block = next((each for each in list(self._free) if each.nbytes == num_bytes), None)
-            # by identity: the garbage collector may return blocks, and so move this one, at any time
+            # remove by identity: the garbage collector may return blocks at any time, which changes positions
             self._free = [each for each in self._free if each is not block]
         if block is None:
             block = np.empty(num_bytes, np.uint8)
 
-        # an object that is deleted with the last view
+        # the lease is deleted with the last view
         lease: Any = (ctypes.c_char * num_bytes).from_buffer(block.data)
         weakref.finalize(lease, self._put, block).atexit = False
         return np.frombuffer(lease, np.uint8).view(dtype).reshape(shape)
@@ -92,7 +92,7 @@ class RecycledMemory:
     def take_black(self, num_bytes: int) -> UInt8Array:
         """Return zeroed bytes for exclusive use until :meth:`keep_black`."""
         with self._lock:
-            # the last returned block is the most likely to be in the caches
+            # the block returned last is the most likely to be in the caches
             for index in range(len(self._black) - 1, -1, -1):
                 if self._black[index].nbytes == num_bytes:
                     return self._black.pop(index)
@@ -126,7 +126,7 @@ class RecycledMemory:
 class LentBlack:
     """Context manager for bytes that are 0 at the beginning and at the end of a block.
 
-    A class, as a generator would take a few microseconds more, which is noticeable for single samples.
+    It is a class because a generator would take a few microseconds more, which is noticeable for single samples.
 
     Args:
         memory: Owner of the bytes.
@@ -153,14 +153,14 @@ recycled_memory = RecycledMemory()
 
 
 class Painter:
-    """Paints draw lists into NumPy arrays; several threads may use one at the same time."""
+    """Painter of draw lists into NumPy arrays; several threads may share one."""
 
     def paint(self, draw_list: DrawList, index: int, planes: UInt8Array, /) -> None:
         """Paint one window into planes, uint8 (channels, height, width).
 
         Raises:
             InvalidArgumentError: ``planes`` does not fit or cannot be written.
-            IndexOutOfRangeError: There is no such window, or an aerial picture ends inside the crop, and
+            IndexOutOfRangeError: There is no such window, or the aerial image ends inside the crop and
                 ``out_of_bounds`` is ``error``.
         """
         if not 0 <= index < len(draw_list):
@@ -175,7 +175,7 @@ class Painter:
 
         Raises:
             InvalidArgumentError: ``images`` does not fit or cannot be written.
-            IndexOutOfRangeError: An aerial picture ends inside a crop, and ``out_of_bounds`` is ``error``.
+            IndexOutOfRangeError: The aerial image ends inside a crop and ``out_of_bounds`` is ``error``.
         """
         _require_fitting("images", images, (len(draw_list), *draw_list.planes_shape), _IMAGE_TYPES)
         brush = _brush_of(draw_list)
@@ -195,10 +195,10 @@ _IMAGE_TYPES = (np.dtype(np.uint8), np.dtype(np.float32))
 
 
 class _Brush(Protocol):
-    """Paints the windows of one draw list, for one thread."""
+    """Protocol of a painter of the windows of one draw list, for one thread."""
 
     def paint(self, index: int, planes: UInt8Array, *, is_black: bool) -> None:
-        """Paint a window into planes that are all 0, if ``is_black``, or hold anything."""
+        """Paint a window into planes that are all 0 if ``is_black``, and have any content otherwise."""
 
 
 class _ShapeBrush:
@@ -349,8 +349,8 @@ def mix_paint(color: UInt8Array) -> UInt8Array:
 def scratch_size(num_points: int, height: int) -> int:
     """Return the number of int64 values that :func:`draw_shapes` needs for shapes and planes of given sizes.
 
-    These are, in sequence: a number for each row, four numbers for each edge, a crossing of each edge with each row.
-    Only the part that a polygon uses is touched.
+    In sequence: one value for each row, four for each edge, and the crossings of each edge with each row. A polygon
+        only touches the part that it needs.
     """
     return num_points * (height + 4) + height
 
@@ -377,7 +377,7 @@ def draw_shapes(
         first: First shape to draw.
         end: End of the shapes to draw.
         paints: From :func:`mix_paint`, shape (colours, channels, 256, 256).
-        scratch: Overwritten, at least :func:`scratch_size` of the points of any filled shape long.
+        scratch: Overwritten; at least :func:`scratch_size` values for the most points of a filled shape.
     """
     if planes.size == 0:
         return
@@ -399,7 +399,7 @@ def draw_shapes(
                 x1: Any = np.int64(points[point, 0]) << (SHIFT - POINT_SHIFT)
                 y1: Any = np.int64(points[point, 1]) << (SHIFT - POINT_SHIFT)
                 if is_filled:
-                    y1 = (y1 + (ONE >> 1)) & -ONE  # corners of polygons are at whole rows
+                    y1 = (y1 + (ONE >> 1)) & -ONE  # round corners of polygons to whole rows
                 if position > before:
                     _draw_line(pixels, channels, height, width, paint, x0, y0, x1, y1)
                     if is_filled:
@@ -413,7 +413,7 @@ def draw_shapes(
                             scratch[np.uint64(at + 2)], scratch[np.uint64(at + 3)] = top, bottom
                             num_edges += 1
 
-                            # differences of the number of crossings at its first and end row, summed up later
+                            # changes of the number of crossings at its first and end row, accumulated later
                             scratch[np.uint64(top)] += 1
                             if bottom < height:
                                 scratch[np.uint64(bottom)] -= 1
@@ -441,15 +441,15 @@ def _fill_rows(
     low: int,
     high: int,
 ) -> None:
-    """Fill between every first and second x of each row, given the edges in scratch."""
-    # the x of all edges of each row, row after row; the ends of the rows stay at the head of scratch
+    """Fill between each pair of crossings in each row, given the edges in scratch."""
+    # reserve space for the crossings, row after row; the head of scratch holds the write position of each row
     num_crossings, begin = 0, height + 4 * num_edges
     for row in range(low, high):
         num_crossings += scratch[np.uint64(row)]
         scratch[np.uint64(row)] = begin
         begin += num_crossings
 
-    # write the x of each edge to the rows that it crosses
+    # write the x of each edge in the rows that it crosses
     for at in range(height, height + 4 * num_edges, 4):
         x, x_per_row = scratch[np.uint64(at)], scratch[np.uint64(at + 1)]
         for row in range(scratch[np.uint64(at + 2)], scratch[np.uint64(at + 3)]):
@@ -458,7 +458,7 @@ def _fill_rows(
             scratch[np.uint64(row)] = slot + 1
             x += x_per_row
 
-    # fill between every first and second crossing of a row
+    # fill between each pair of crossings of a row
     begin = height + 4 * num_edges
     for row in range(low, high):
         end = scratch[np.uint64(row)]
@@ -489,7 +489,7 @@ def _sort(values: Int64Array, begin: int, end: int) -> None:
 
 @kernel_jit
 def _fill_bytes(pixels: UInt8Array, begin: int, end: int, value: int) -> None:
-    """Fill one byte or more in overlapping runs of fixed length, which are single stores."""
+    """Fill one or more bytes in overlapping runs of fixed length, each compiled to a single store."""
     if end - begin >= 16:
         for i in range(begin, end - 16, 16):
             for j in range(16):
@@ -514,7 +514,7 @@ def _fill_bytes(pixels: UInt8Array, begin: int, end: int, value: int) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _outside(x: int, y: int, width: int, height: int) -> int:
-    """Return outcode bits for left of, right of, above and below an image, whose size itself is still inside."""
+    """Return outcode bits for positions left of, right of, above and below an image."""
     return (x < 0) | (x >= width) << 1 | (y < 0) << 2 | (y >= height) << 3
 
 
@@ -569,7 +569,7 @@ def line_course(x0: int, y0: int, x1: int, y1: int, height: int, width: int) -> 
         if not is_seen:
             return False, False, _ZERO, _ZERO, _ZERO, _ZERO, _ZERO, (_ZERO, _ZERO, _ZERO, _ZERO)
 
-    # p goes along the longer extent, forward
+    # p runs forward along the longer extent
     is_flat = abs(x1 - x0) > abs(y1 - y0)
     p0 = x0 if is_flat else y0
     p1 = x1 if is_flat else y1
@@ -611,7 +611,7 @@ def _draw_line(
     weight, second, last_but_one, last = ends
     q_low, q_high = min(q, q + num_steps * q_per_step), max(q, q + num_steps * q_per_step)
 
-    # a line more than a pixel inside the border needs no tests; separate loops for one and three channels
+    # lines more than a pixel inside the border need no bounds checks; separate loops for one and three channels
     is_inside = q_low >= ONE and q_high < (q_size - 1) << SHIFT and p_end < p_size
     at, plane_size = p * p_stride, height * width
     if is_inside and channels == 3:

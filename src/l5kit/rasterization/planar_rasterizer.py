@@ -1,4 +1,4 @@
-"""Planar rasterizers, whose shapes a painter draws into one plane of bytes per channel; also for many maps."""
+"""Planar rasterizers: a painter draws their shapes into one plane of bytes per channel; also for many maps."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from l5kit.rasterization.rasterizer import Rasterizer, RasterPictures
 from l5kit.rasterization.render_context import RenderContext
 
 _MOST_MAPS_KEPT = 32
-"""Number of rasterizers, each with its map, that are kept."""
+"""Number of rasterizers, each with its map, that are cached."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class LogWindow:
 
 
 class PlanarRasterizer(Rasterizer):
-    """Rasterizer that lists the shapes of a batch of windows, and lets a painter draw them, channels first.
+    """Base of rasterizers that list the shapes of a batch of windows for a painter, which draws channels first.
 
-    A single window is a batch of one. Several threads may use it at the same time, as drawing keeps no state on the
-    object. A subclass may override :meth:`rasterize`: :meth:`rasterize_planar` then transposes its result.
+    A single window is a batch of one. Drawing keeps no state on the object, so several threads may share it. A subclass
+    may override :meth:`rasterize`; :meth:`rasterize_planar` then transposes its result.
 
     Attributes:
         render_context: Size, scale and orientation of the raster.
@@ -172,7 +172,7 @@ class PlanarRasterizer(Rasterizer):
             C-contiguous, shape (B, channels, height, width) of ``image_dtype``.
 
         Raises:
-            InvalidArgumentError: ``images`` has another shape, dtype or order.
+            InvalidArgumentError: ``images`` has the wrong shape, dtype or order.
         """
         if images is None:
             images = recycled_memory.empty(self.images_shape(len(windows)), self.image_dtype)
@@ -239,7 +239,7 @@ class ColorRasterizer(PlanarRasterizer):
         """Return the RGB bytes of a raster of this rasterizer, float32 or uint8.
 
         Raises:
-            InvalidArgumentError: ``in_im`` has another number of channels.
+            InvalidArgumentError: ``in_im`` has a different number of channels.
         """
         self._require_raster(in_im)
         return to_uint8(in_im)
@@ -255,10 +255,10 @@ def to_uint8(image: NumericArray) -> UInt8Array:
 
 
 class ManyMapsRasterizer(Rasterizer):
-    """Draws each window with the rasterizer of the map of its agent of interest, with the same bits.
+    """Rasterizer for many maps, which draws each window with the rasterizer of the map at its agent of interest.
 
-    Windows of a batch on the same map are drawn together. The rasterizers used last are kept, so memory does not grow
-    with the number of maps. Several threads may use it at the same time.
+    Windows of a batch on the same map are drawn together. Only the most recently used rasterizers are kept, so memory
+    does not grow with the number of maps. Several threads may share it.
 
     Args:
         maps: The maps.
@@ -290,7 +290,7 @@ class ManyMapsRasterizer(Rasterizer):
         """Return the rasterizer of a map.
 
         Raises:
-            CorruptedDataError: Its file is missing, damaged, or was changed.
+            CorruptedDataError: The file of the map is missing, damaged or was changed.
         """
         return self._kept.get(row, lambda: self._build(self.maps.path_of(row)))
 
@@ -303,7 +303,7 @@ class ManyMapsRasterizer(Rasterizer):
         return self._first.num_channels()
 
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
-        """Return a raster as RGB, as the rasterizers of maps do."""
+        """Return a raster as an RGB image, like the rasterizers of maps."""
         return self._first.to_rgb(in_im, **kwargs)
 
     def rasterize(

@@ -1,4 +1,4 @@
-"""Rasterizer interface: the base class for user rasterizers, the protocol of batches, and returned images."""
+"""Rasterizer interface: base class for custom rasterizers, protocol of batch rasterizers, and images they return."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 RasterPictures: TypeAlias = "Column | Mapping[str, Column]"
-"""An image, an array or a tensor of a device, or several by name."""
+"""An image as an array or device tensor, or several by name."""
 
 _Picture = TypeVar("_Picture")
 
@@ -56,7 +56,7 @@ def _first(image: Column) -> Column:
     if not hasattr(image, "shape") or len(image.shape) != 3:
         got = f"shape {tuple(image.shape)}" if hasattr(image, "shape") else f"{type(image).__name__} {image!r}"
         raise InvalidArgumentError(
-            f"a rasterizer must return a picture (height, width, channels), or several in a dictionary, got {got}"
+            f"a rasterizer must return an image (height, width, channels), or several in a dictionary, got {got}"
         )
     if isinstance(image, np.ndarray):
         return np.ascontiguousarray(image.transpose(2, 0, 1))
@@ -75,16 +75,16 @@ def one_picture(image: _Picture | Mapping[str, _Picture]) -> _Picture:
     """
     if isinstance(image, Mapping):
         raise InvalidArgumentError(
-            f"image holds the pictures {list(image)}, and one is needed here; choose it: "
+            f"image holds several images, {list(image)}, but a single one is needed here; choose it: "
             f"sample | {{'image': sample['image'][{next(iter(image), 'name')!r}]}}"
         )
     return image
 
 
 class Rasterizer(ABC):
-    """Base class that draws a window of a log as an image with one or more channels.
+    """Base class of rasterizers, which draw a window of a log as an image with one or more channels.
 
-    Your own rasterizer derives from this class and defines the three abstract methods; datasets then accept it.
+    A custom rasterizer derives from this class and defines the three abstract methods; datasets then accept it.
     """
 
     @abstractmethod
@@ -105,7 +105,7 @@ class Rasterizer(ABC):
 
         Returns:
             Shape (height, width, channels), float32 from 0 to 1; or several such images by name, which samples then
-            have as a dictionary under ``image``.
+            hold as a dictionary under ``image``.
         """
 
     @abstractmethod
@@ -147,7 +147,7 @@ class Rasterizer(ABC):
 
 @runtime_checkable
 class WindowRasterizer(Protocol):
-    """Protocol of a rasterizer that draws batches of windows, on the processor or on a device.
+    """Protocol of a rasterizer that draws batches of windows, on the host or on a device.
 
     Samplers require this protocol, not a class: any object with these five members gets batches, and single samples as
     batches of one. It need not derive from a class of this package; viewers also need ``to_rgb``.

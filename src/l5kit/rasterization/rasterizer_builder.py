@@ -57,23 +57,23 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
     ``py_semantic`` and ``py_satellite`` give boxes over the semantic map or the aerial image, ``semantic_debug`` and
     ``satellite_debug`` the map or the image alone, ``box_debug`` boxes alone and ``stub_debug`` an empty raster. With
     ``model_params.route`` there is one more channel, the route of the AV, which needs the semantic map.
-    ``FILE.py:NAME`` is a rasterizer in a file of the user, whose code runs: an object of that name, or the result of a
-    class or function for ``cfg`` and ``data_manager``.
+    ``FILE.py:NAME`` is a rasterizer in a user's file, whose code is run: an object of that name, or a class or function
+    that is called with ``cfg`` and ``data_manager``.
 
     Args:
         cfg: Sections ``raster_params`` and ``model_params``; only the keys that the map type needs are read.
         data_manager: Data manager of the map, the aerial image and meta.json.
 
-    Warns of keys that are nearly those of ``raster_params``.
+    Warns about keys that look like misspelt keys of ``raster_params``.
 
     Raises:
         ConfigError: A required key, or a matrix of meta.json, is missing or of the wrong type; a raster would cover
-            less than a pixel of the aerial image, or far more than it has, or need an absurd amount of memory.
+            less than a pixel of the aerial image or far more than all of it, or need an absurd amount of memory.
         UnsupportedConfigError: There is no such map type (a ``NotImplementedError``).
         FileNotFoundError: A required file is missing.
         CorruptedDataError: The aerial image cannot be read.
-        InvalidArgumentError: The file of the user cannot be loaded, or gives no rasterizer.
-        TypeError: A file is needed, and ``data_manager`` is something else, such as the path of a folder.
+        InvalidArgumentError: The user's file cannot be loaded, or does not give a rasterizer.
+        TypeError: A file is needed, but ``data_manager`` is not a data manager, for example the path of a folder.
     """
     if own_map_type(cfg) is not None:
         return _load_own(cfg, data_manager)
@@ -90,8 +90,8 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
     if num_bytes > _MAX_SAMPLE_BYTES:
         raise ConfigError(
             f"raster_params.raster_size is {list(params.geometry.raster_size_px)}, and there are "
-            f"{rasterizer.num_channels()} channels (see model_params.history_num_frames): a picture would take "
-            f"{num_bytes / 1e9:,.1f} GB, and the most is {_MAX_SAMPLE_BYTES / 1e9:g} GB; make one of them smaller"
+            f"{rasterizer.num_channels()} channels (see model_params.history_num_frames): a raster would take "
+            f"{num_bytes / 1e9:,.1f} GB, but at most {_MAX_SAMPLE_BYTES / 1e9:g} GB are allowed; reduce one of them"
         )
     return rasterizer
 
@@ -102,7 +102,7 @@ def count_channels(cfg: Config) -> int:
     Raises:
         ConfigError: A required key is missing or of the wrong type.
         UnsupportedConfigError: There is no such map type.
-        InvalidArgumentError: A user rasterizer, which is created for this, fails.
+        InvalidArgumentError: A custom rasterizer, which must be created to count its channels, fails.
     """
     if own_map_type(cfg) is not None:
         return _load_own(cfg, LocalDataManager(os.environ.get(L5KIT_DATA_FOLDER_ENV_KEY, ""))).num_channels()
@@ -112,9 +112,8 @@ def count_channels(cfg: Config) -> int:
 
 
 MAP_TYPES: Final[dict[str, type[RasterizerParams]]] = {params.map_type_name(): params for params in RASTERIZERS}
-"""Inputs of the rasterizer of each ``raster_params.map_type``.
-
-A new map type is an entry of ``RASTERIZERS`` in ``l5kit.configs.parameters``.
+"""Parameter class of the rasterizer of each ``raster_params.map_type``. To add a map type, extend ``RASTERIZERS`` in
+``l5kit.configs.parameters``.
 """
 
 
@@ -126,7 +125,7 @@ def own_map_type(cfg: Config) -> str | None:
 
 
 def _load_own(cfg: Config, data_manager: DataManager) -> Rasterizer:
-    """Return the rasterizer of a file of the user, whose code runs."""
+    """Return the rasterizer in a user's file, whose code is run."""
     key, named = "raster_params.map_type", OwnMapType.from_cfg(cfg).map_type
     if cfg.get("model_params", {}).get("route"):
         raise ConfigError(f"model_params.route: {key} is {named!r}, which draws its channels itself; leave it out")
@@ -138,7 +137,7 @@ def _load_own(cfg: Config, data_manager: DataManager) -> Rasterizer:
     if missing:
         raise InvalidArgumentError(
             f"{key} is {named!r}, which gives {type(made).__name__}; a rasterizer has rasterize, to_rgb and "
-            f"num_channels, and it lacks {', '.join(missing)}; docs/own_rasterizer.md has one"
+            f"num_channels, but it lacks {', '.join(missing)}; docs/own_rasterizer.md has an example"
         )
     rasterizer: Rasterizer = made
     return rasterizer
@@ -213,20 +212,20 @@ def _find_picture(params: SatelliteParams, data_manager: DataManager) -> tuple[A
     )
     aerial, world_to_aerial = AerialImage.from_file(picture_path), ecef_to_aerial @ world_to_ecef
 
-    # a matrix of another image gives pixels of any size, or non-finite rows and columns
+    # a matrix of a different image gives pixels of arbitrary size, or non-finite rows and columns
     files = f"{meta_path} and {picture_path}"
     scale_m = compute_pixel_scale(world_to_aerial)
     if not scale_m <= _MAX_AERIAL_PIXEL_M:
         raise ConfigError(
-            f"{files} do not fit the raster: the matrices make pixels of {scale_m:g} m, and of more than "
-            f"{_MAX_AERIAL_PIXEL_M:g} m nothing can be made out; take the meta.json of this picture"
+            f"{files} do not fit the raster: the matrices give pixels of {scale_m:g} m, but above "
+            f"{_MAX_AERIAL_PIXEL_M:g} m nothing is recognizable; use the meta.json of this image"
         )
     to_rows, to_columns = world_to_aerial[:2, :3]
     sine = np.linalg.norm(np.cross(to_rows, to_columns)) / (np.linalg.norm(to_rows) * np.linalg.norm(to_columns))
     if not sine > _LEAST_SINE:
         raise ConfigError(
-            f"{files} do not fit the raster: the matrices give rows and columns of the picture the same direction; "
-            "take the meta.json of this picture"
+            f"{files} do not fit the raster: the matrices give rows and columns of the image the same direction; "
+            "use the meta.json of this image"
         )
 
     # a raster may cover less than a pixel of the image, or far more than all of it
@@ -239,5 +238,5 @@ def _find_picture(params: SatelliteParams, data_manager: DataManager) -> tuple[A
 
 
 def _load_satellite_map(satellite_map_path: str) -> UInt8Array:
-    """Return the pixels of an aerial picture, RGB, shape (rows, columns, 3) (a helper that scripts for 1.x import)."""
+    """Return the pixels of an aerial image, RGB, shape (rows, columns, 3); kept for scripts for L5Kit 1.x."""
     return read_aerial_pixels(satellite_map_path)

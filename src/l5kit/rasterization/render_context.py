@@ -15,8 +15,8 @@ from l5kit.geometry.transform import compute_agent_pose, compute_agent_poses, ve
 class RenderContext:
     """Geometry of a raster: position of the agent of interest, orientation, and metres per pixel.
 
-    The agent always points to growing columns. Pixel coordinates are (column, row), pixel (0, 0) is the top left one.
-    The attributes are read-only arrays; a change needs a new object.
+    The agent always points in the direction of increasing columns. Pixel coordinates are (column, row); pixel (0, 0) is
+    at the top left. The attributes are read-only arrays; to change one, create a new object.
 
     Attributes:
         raster_size_px: Width and height, integers, shape (2,).
@@ -27,7 +27,7 @@ class RenderContext:
         raster_from_local: Pixels from metres in the frame of the agent, float64 (3, 3).
 
     Raises:
-        InvalidArgumentError: A pair has another shape, or a size is not positive.
+        InvalidArgumentError: A pair has the wrong shape, or a size is not positive.
         UnsupportedValueError: The two pixel sizes differ.
     """
 
@@ -55,7 +55,7 @@ class RenderContext:
                 f"pixel_size_m is {pixel_m.tolist()}; pixels must be square, pass the same number twice"
             )
 
-        # metres ahead and to the left of the agent, scaled and shifted; flipped if its left side is up
+        # scale and shift metres ahead and to the left of the agent; flip if its left side is up
         scale, center_px = 1.0 / pixel_m, self.center_in_raster_ratio * self.raster_size_px
         from_local = np.array([[scale[0], 0.0, center_px[0]], [0.0, scale[1], center_px[1]], [0.0, 0.0, 1.0]])
         if self.set_origin_to_bottom:
@@ -102,7 +102,7 @@ class RenderContext:
         return raster_from_world
 
     def raster_from_world_many(self, positions_m: FloatArray, yaws_rad: FloatArray) -> Float64Array:
-        """Return the transforms for many poses, with the same bits as :meth:`raster_from_world`.
+        """Return the transforms for many poses, bitwise equal to :meth:`raster_from_world`.
 
         Args:
             positions_m: World positions, shape (B, 2).

@@ -27,7 +27,7 @@ _CORNERS = 4
 
 
 class _Views(NamedTuple):
-    """Views of routes in B rasters.
+    """Geometry of B rasters for drawing routes.
 
     Attributes:
         poses: World x, y and yaw of the AVs, (B, 3).
@@ -43,7 +43,7 @@ class _Views(NamedTuple):
 
 
 class RouteRasterizer(PlanarRasterizer):
-    """The channels of another rasterizer, then one with the lanes ahead along the route of the AV, filled on black.
+    """Rasterizer with an additional last channel: the lanes ahead along the route of the AV, filled on black.
 
     It shows the area between the left and the right edge of the lanes of the route, from the AV on. It is black if no
     route is known: for agents of interest other than the AV, for windows that are not
@@ -66,8 +66,8 @@ class RouteRasterizer(PlanarRasterizer):
     def __init__(self, base: PlanarRasterizer, map_api: MapAPI, *, reach_m: float = RouteParams.reach_m) -> None:
         if not base.draws_windows:
             raise InvalidArgumentError(
-                f"base is {base!r}, whose rasterize() or rasterize_planar() is its own and draws single windows, which "
-                "know of no route; define prepare() instead"
+                f"base is {base!r}, which overrides rasterize() or rasterize_planar() and draws single windows, which "
+                "have no route; define prepare() instead"
             )
         if not 0 < reach_m < np.inf:
             raise InvalidArgumentError(f"reach_m is {reach_m}; pass a finite number of metres greater than 0")
@@ -77,7 +77,7 @@ class RouteRasterizer(PlanarRasterizer):
         self.reach_m = reach_m
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave the lanes out, which the receiving process can rebuild from the map."""
+        """Return the state without the lanes, which the receiving process can rebuild from the map."""
         return {name: value for name, value in vars(self).items() if name != "route_map"}
 
     @cached_property
@@ -125,7 +125,7 @@ class RouteRasterizer(PlanarRasterizer):
         return StackedList((below, lanes))
 
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
-        """Return the picture of the other rasterizer with the lanes of the route tinted green.
+        """Return the image of the other rasterizer with the lanes of the route tinted green.
 
         Args:
             in_im: A raster of this rasterizer, shape (height, width, channels), float32 or uint8.
@@ -135,7 +135,7 @@ class RouteRasterizer(PlanarRasterizer):
             RGB, shape (height, width, 3).
 
         Raises:
-            InvalidArgumentError: ``in_im`` has another number of channels.
+            InvalidArgumentError: ``in_im`` has a different number of channels.
         """
         self._require_raster(in_im)
         picture = self.base.to_rgb(in_im[..., :-1], **kwargs)

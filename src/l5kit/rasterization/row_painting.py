@@ -1,7 +1,7 @@
-"""Painting of one row of pixels, for devices on which each row of an image is painted by its own thread.
+"""Painting of single rows of pixels, for devices where each row of an image has its own thread.
 
-The pixels are those of :mod:`l5kit.rasterization.painter`, to the bit: all arithmetic is in integers, and a row draws
-the same shapes in the same order. Rows share no state, so no thread waits for another one.
+The pixels equal those of :mod:`l5kit.rasterization.painter` bit for bit: all arithmetic is in integers, and a row draws
+the same shapes in the same order. Rows share no state, so threads never wait for each other.
 """
 
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from l5kit.rasterization.draw_list import FILLED, OPEN_LINE
 from l5kit.rasterization.painter import DISTANCE_WEIGHTS, ONE, SHIFT, divide, line_course
 
 MARGIN_PX: Final = 4
-"""Rows above and below its points that a contour may touch, with corners at whole rows, and a margin of one."""
+"""Rows above and below its points that a contour may touch, including rounding of corners and a margin of one row."""
 
 POINT_SHIFT: Final = 9
 
@@ -32,9 +32,9 @@ class ShapeArrays(NamedTuple):
 
     Attributes:
         points: Columns and rows in 512ths of a pixel, (P, 2).
-        contours: First point, end point, and the first and the end row that each may touch, (K, 4).
-        shapes: Kind, first contour, their end, and colour of each, (S, 4).
-        groups: First shape, their end, and the first of their planes, (G, 3).
+        contours: First point, end point, first row and end row that each may touch, (K, 4).
+        shapes: Kind, first contour, end contour and colour of each, (S, 4).
+        groups: First shape, end shape and first plane of each, (G, 3).
         colors: (colours, channels).
     """
 
@@ -50,7 +50,7 @@ class Canvas(NamedTuple):
 
     Attributes:
         pixels: Pixels of successive planes, (planes x height x width,).
-        words: The same memory as words of eight pixels, of which the last may be incomplete.
+        words: The same memory as words of eight pixels; the last one may be partially used.
         height: Rows of a plane.
         width: Columns of a plane.
     """
@@ -76,20 +76,20 @@ _MOST_POINTS: Final = 2**31 - 1
 
 
 def require_countable(num_points: int) -> None:
-    """Refuse more points of shapes than 32 bits can count.
+    """Refuse shapes with more points than 32 bits can count.
 
     Raises:
-        InvalidArgumentError: There are more.
+        InvalidArgumentError: There are too many points.
     """
     if num_points > _MOST_POINTS:
         raise InvalidArgumentError(
-            f"the shapes of these windows may have {num_points} points, but {_MOST_POINTS} is the most; draw fewer "
-            "windows at once, as in smaller batches"
+            f"the shapes of these windows may have {num_points} points, but at most {_MOST_POINTS} are supported; draw "
+            "fewer windows at once, in smaller batches"
         )
 
 
 def paint(backend: Backend, canvas: Canvas, num_groups: int, drawn: ShapeArrays) -> None:
-    """Draw shapes, all rows of all groups at once.
+    """Draw shapes, all rows of all groups in parallel.
 
     Args:
         backend: Backend of the arrays.
@@ -102,7 +102,7 @@ def paint(backend: Backend, canvas: Canvas, num_groups: int, drawn: ShapeArrays)
 
 @kernel_jit
 def bound_rows(points: Int32Array, first: int, end: int, height: int, contours: Int32Array, contour: int) -> None:
-    """Write a contour of points that are already written, and the rows that it may touch."""
+    """Write a contour, and the rows that it may touch, from its points."""
     low: Any = np.int64(height)
     high: Any = np.int64(0)
     for point in range(first, end):
@@ -121,7 +121,7 @@ def _paint_row(item: int, arguments: tuple[Any, ...]) -> None:
     contours, shapes, groups = drawn.contours, drawn.shapes, drawn.groups
     position = (groups[group, 2], row)
     for shape in range(groups[group, 0], groups[group, 1]):
-        # the lines in this row, and its crossings with the edges of a filled shape
+        # draw the lines in this row, and find its crossings with the edges of a filled shape
         crossings = (_ZERO, -_FAR, _FAR)
         for contour in range(shapes[shape, 1], shapes[shape, 2]):
             if contours[contour, 2] <= row < contours[contour, 3]:
@@ -129,7 +129,7 @@ def _paint_row(item: int, arguments: tuple[Any, ...]) -> None:
         if crossings[0] == 2:
             _fill_between(canvas, position, drawn, shape, crossings[1], crossings[2])
         elif crossings[0] > 2:
-            # several edges: fill between every first and second crossing from left to right
+            # several edges: fill between each pair of crossings from left to right
             x0, edge = _next_crossing(row, canvas.height, drawn, shape, (_FAR, _BEFORE))
             for pair in range(crossings[0] // 2):
                 x1, edge = _next_crossing(row, canvas.height, drawn, shape, (x0, edge))
@@ -158,7 +158,7 @@ def _height(point: int, is_filled: bool) -> int:
 def _draw_contour(
     canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, shape: int, contour: int, crossings: _Crossings
 ) -> _Crossings:
-    """Draw the lines of a contour in a row, and return the crossings of a filled shape with those of this contour."""
+    """Draw the lines of a contour in a row, and return the crossings, updated with those of this contour."""
     points, contours, shapes = drawn.points, drawn.contours, drawn.shapes
     start: Any = np.int64(contours[contour, 0])
     stop: Any = np.int64(contours[contour, 1])
@@ -195,23 +195,23 @@ def _draw_line(canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, sh
     if is_flat:
         for step in range(min(num_steps + 1, width - p)):
             at = q + step * q_per_step
-            beside = row - (at >> SHIFT)
-            if -1 <= beside <= 1:
-                weight = _weight_at(step, num_steps, weights, usual, at, beside)
+            across = row - (at >> SHIFT)
+            if -1 <= across <= 1:
+                weight = _weight_at(step, num_steps, weights, usual, at, across)
                 _blend(canvas, position, p + step, drawn, shape, weight)
         return
     step = row - p
     if 0 <= step <= num_steps:
         at = q + step * q_per_step
-        for beside in range(-1, 2):
-            column = (at >> SHIFT) + beside
+        for across in range(-1, 2):
+            column = (at >> SHIFT) + across
             if 0 <= column < width:
-                weight = _weight_at(step, num_steps, weights, usual, at, beside)
+                weight = _weight_at(step, num_steps, weights, usual, at, across)
                 _blend(canvas, position, column, drawn, shape, weight)
 
 
 @kernel_jit
-def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], usual: int, at: int, beside: int) -> int:
+def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], usual: int, at: int, across: int) -> int:
     """Return the weight in 256ths of a pixel before (-1), on (0) or after (1) a line in one of its steps."""
     weight: Any = usual
     if step == num_steps:
@@ -221,18 +221,18 @@ def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], us
     elif step < 2:
         weight = weights[step]
     part = (at >> (SHIFT - 5)) & 31
-    position: Any = part + 32 if beside < 0 else part if beside == 0 else 63 - part
+    position: Any = part + 32 if across < 0 else part if across == 0 else 63 - part
     result: int = (weight * DISTANCE_WEIGHTS[position]) >> 8 & 0xFF
     return result
 
 
 @kernel_jit
 def _blend(canvas: Canvas, position: tuple[int, int], column: int, drawn: ShapeArrays, shape: int, weight: int) -> None:
-    """Mix a colour into a pixel of each of its planes, twice, as OpenCV does."""
+    """Blend a colour into a pixel of each plane, twice like OpenCV."""
     pixels, colors, color = canvas.pixels, drawn.colors, drawn.shapes[shape, 3]
     plane: Any = np.int64(canvas.height) * canvas.width
     at: Any = np.int64(position[0]) * plane + np.int64(position[1]) * canvas.width + column
-    if colors.shape[1] == 3:  # read all before writing any, so that accesses can overlap
+    if colors.shape[1] == 3:  # read all values before writing, so that memory accesses can overlap
         red, green, blue = pixels[at], pixels[at + plane], pixels[at + 2 * plane]
         pixels[at] = _mixed(red, colors[color, 0], weight)
         pixels[at + plane] = _mixed(green, colors[color, 1], weight)
@@ -254,7 +254,7 @@ def _mixed(value: int, color: int, weight: int) -> int:
 
 @kernel_jit
 def _crossing(line: _Line, row: int, height: int) -> tuple[bool, int]:
-    """Return whether an edge of a filled shape crosses a row, and where."""
+    """Return whether an edge of a filled shape crosses a row, and the crossing."""
     x0, y0, x1, y1 = line
     row0, row1 = y0 >> SHIFT, y1 >> SHIFT
     if not max(min(row0, row1), 0) <= row < min(max(row0, row1), height):
@@ -300,7 +300,7 @@ def _fill_between(canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays,
         return
     begin: Any = (np.int64(position[0]) * height + position[1]) * width
     for channel in range(colors.shape[1]):
-        # eight pixels at once in words without pixels of other rows, so no other thread writes to them
+        # write eight pixels at once in words that lie inside this row, so no other thread writes to them
         first, end, value = begin + left, begin + right, colors[color, channel]
         first_word = (first + 7) >> _WORD_SHIFT
         end_word = max(end >> _WORD_SHIFT, first_word)

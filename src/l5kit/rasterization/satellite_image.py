@@ -1,6 +1,6 @@
 """Aerial images, and rotated and scaled crops of them.
 
-The first coordinate of a point in the image counts rows, the second columns, as in L5Kit 1.5.
+Points in the image are (row, column), as in L5Kit 1.5.
 """
 
 import math
@@ -59,16 +59,16 @@ def read_aerial_pixels(path: str) -> UInt8Array:
     try:
         bgr = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
     except cv2.error as error:  # headers with impossible sizes, for example
-        raise CorruptedDataError(f"{path} is not a picture that OpenCV can read ({error}); replace the file") from error
+        raise CorruptedDataError(f"{path} is not an image that OpenCV can read ({error}); replace the file") from error
     if bgr is None:
-        raise CorruptedDataError(f"{path} is not a picture that OpenCV can read; replace the file")
+        raise CorruptedDataError(f"{path} is not an image that OpenCV can read; replace the file")
     pixels: UInt8Array = np.ascontiguousarray(bgr[..., ::-1])
     pixels.setflags(write=False)
     return pixels
 
 
 _MAX_BLACK_PX = 2**24
-"""Upper bound of the pixels of a crop beyond those of the whole image, where it is padded with black."""
+"""Maximum number of pixels by which a crop may exceed the whole image; these are padded with black."""
 
 
 def get_sat_image_crop(
@@ -92,8 +92,8 @@ def get_sat_image_crop(
         Shape (rows, columns, ...) of ``crop_size``; a view of ``sat_image`` without rotation and padding.
 
     Raises:
-        IndexOutOfRangeError: The square to read, sqrt(2) times larger for a rotated crop, is not inside the image,
-            whose last row and column do not count.
+        IndexOutOfRangeError: The square to read, sqrt(2) times larger for a rotated crop, is not inside the image
+            without its last row and column.
         InvalidArgumentError: ``crop_size`` or ``sat_pixel_translation`` has fewer than two entries.
     """
     size = _as_crop_size(crop_size)
@@ -198,12 +198,12 @@ def aerial_crop_size(
 
     Args:
         crop_size: Width and height of the crop in pixels.
-        picture_shape: Rows and columns of the image, and more.
+        picture_shape: Shape of the image, which starts with rows and columns.
         sat_pixel_scale: Metres per pixel of the image.
         pixel_size: Metres per pixel of the crop, one number or one for each axis.
 
     Raises:
-        InvalidArgumentError: That is less than a pixel, or far more than the image has.
+        InvalidArgumentError: The crop covers less than a pixel of the image, or far more than all of it.
     """
     side = max(crop_size)
     side_m = np.array([side, side]) * np.asarray(pixel_size, np.float64)
@@ -246,7 +246,7 @@ def get_sat_image_crop_scaled_from_ecef(
 def _get_sat_image_crop_without_rotation(
     sat_image: NumericArray, crop_size: ArrayLike, sat_pixel_translation: ArrayLike, *, out_of_bounds: str = "error"
 ) -> NumericArray:
-    """Return the upright crop of ``crop_size`` rows and columns around a row and column, a view if it is inside."""
+    """Return the unrotated crop of ``crop_size`` rows and columns around a point; a view if inside the image."""
     size, center = _as_crop_size(crop_size)[:2], np.asarray(sat_pixel_translation, dtype=np.float64)
     if center.ndim != 1 or len(center) < 2:
         raise InvalidArgumentError(f"sat_pixel_translation is {sat_pixel_translation!r}; pass row and column")
@@ -275,7 +275,7 @@ def _get_sat_image_crop_without_rotation(
 def _cut_to_turn(
     sat_image: NumericArray, crop_size: ArrayLike, sat_pixel_translation: ArrayLike, out_of_bounds: str
 ) -> NumericArray:
-    """Return the upright crop that contains a crop of ``crop_size`` rows and columns at any rotation."""
+    """Return the unrotated crop that contains a crop of ``crop_size`` rows and columns at any rotation."""
     large_size = np.ceil(_as_crop_size(crop_size) * math.sqrt(2)).astype(np.int64)
     return _get_sat_image_crop_without_rotation(
         sat_image, large_size, sat_pixel_translation, out_of_bounds=out_of_bounds
@@ -283,14 +283,14 @@ def _cut_to_turn(
 
 
 def _turn(large: NumericArray, yaw: float, size: Sequence[int] | Int64Array) -> NumericArray:
-    """Return the central rows and columns of a crop that is rotated counter-clockwise around its centre."""
+    """Return the central rows and columns of a crop after a counter-clockwise rotation around its centre."""
     num_rows, num_columns = large.shape[:2]
     turn = cv2.getRotationMatrix2D((num_columns / 2, num_rows / 2), float(np.degrees(yaw)), 1)
     return _crop_center(cv2.warpAffine(large, turn, (num_columns, num_rows)), size)
 
 
 def _scale_crop(crop: NumericArray, size: tuple[int, ...], interpolation: int) -> NumericArray:
-    """Return the central rows and columns of a crop that is scaled to a square of the longer side."""
+    """Return the central rows and columns of a crop after scaling it to a square of the longer side."""
     side = max(size)
     return _crop_center(cv2.resize(crop, (side, side), interpolation=interpolation), size)
 

@@ -1,4 +1,4 @@
-"""Satellite rasterizer: an aerial image around the agent of interest."""
+"""Satellite rasterizer: the aerial image around the agent of interest."""
 
 import cv2
 import numpy as np
@@ -15,7 +15,7 @@ from l5kit.rasterization.satellite_image import AerialImage, aerial_crop_size
 
 
 class SatelliteRasterizer(ColorRasterizer):
-    """Draws the part of an aerial image that the raster covers, rotated with the agent of interest.
+    """Rasterizer of the part of an aerial image under the raster, rotated with the agent of interest.
 
     Attributes:
         world_to_aerial: Row and column of the aerial image from world metres, shape (4, 4).
@@ -58,13 +58,13 @@ class SatelliteRasterizer(ColorRasterizer):
         Painting them raises IndexOutOfRangeError if the image ends inside a crop and ``out_of_bounds`` is ``error``.
 
         Args:
-            windows: The history of B windows. The height of the centre is that of the AV.
+            windows: The history of B windows. Centres are at the height of the AV.
             targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
         num_channels, height, width = self.images_shape(1)[1:]
 
-        # the centre of each raster, at the height of the AV, in pixels of the aerial image; one product each
+        # The centre of each raster, at the height of the AV, in pixels of the aerial image. Each is a separate product.
         centers_px = np.full((len(windows), 1, 2), 0.5 * self.raster_size)
         centers_xy_m = transform_points(centers_px, np.linalg.inv(raster_from_world))
         centers_m = np.concatenate([centers_xy_m, windows.current_frames["ego_translation"][:, None, 2:]], axis=-1)
@@ -84,7 +84,7 @@ class SatelliteRasterizer(ColorRasterizer):
 
 
 def compute_pixel_scale(world_to_aerial: Float64Array) -> float:
-    """Return the metres per aerial pixel, the mean along both axes."""
+    """Return the metres per pixel of an aerial image, the mean of both axes."""
     pixels_per_metre = np.linalg.norm(world_to_aerial[:2, :3], axis=1)
-    with np.errstate(divide="ignore"):  # a zero matrix would give infinite pixels
+    with np.errstate(divide="ignore"):  # a zero matrix gives infinite pixels
         return float(np.mean(1.0 / pixels_per_metre))

@@ -51,14 +51,14 @@ __all__ = [
 
 ROAD_COLOR: Final[Any] = np.int64(4)
 CROSSWALK_COLOR: Final[Any] = np.int64(5)
-"""Colours of shapes, after those of lane boundaries by the rank of the light of their lane."""
+"""Colour indices that follow those of lane boundaries, which are the rank of the light of the lane."""
 
 
 _BACKGROUND = 255
 """White."""
 
 _PARTS: Final = 3
-"""Contours of an element: both of its lines as one, and each of them."""
+"""Contours of an element: both of its lines combined, and each of them."""
 
 
 class NearElements(NamedTuple):
@@ -101,7 +101,7 @@ class _Elements(NamedTuple):
     Attributes:
         rows: Their rows, (R,).
         ranks: Lights of the lanes among them, (R,).
-        is_visible: Whether an element, and each of its lines, may touch the raster, (R, 3).
+        is_visible: Whether each element, and each of its two lines, may touch the raster, (R, 3).
     """
 
     rows: NumericArray
@@ -111,7 +111,7 @@ class _Elements(NamedTuple):
 
 @dataclass(frozen=True)
 class MapOutlines:
-    """Outlines of N map elements: first lanes, which consist of two lines, then crosswalks, which are one line.
+    """Outlines of N map elements: lanes, which consist of two lines, followed by crosswalks of one line.
 
     Attributes:
         vertices_m: World x and y of all vertices, float64, shape (V, 2).
@@ -146,7 +146,7 @@ class MapOutlines:
 
     @classmethod
     def of_map(cls, arrays: MapArrays, num_points: int) -> "MapOutlines":
-        """Return the outlines of a map, with the same number of points for each lane boundary."""
+        """Return the outlines of a map, with ``num_points`` points for each lane boundary."""
         lines = arrays.resampled(num_points)
         return cls.stack(lines.xyz_left, lines.xyz_right, arrays.polygons())
 
@@ -186,7 +186,7 @@ class MapOutlines:
         active: ActiveFaces,
         colors: UInt8Array,
     ) -> ShapeList:
-        """Return the given elements that may touch the rasters of B windows, on white.
+        """Return those of the given elements that may touch the rasters of B windows, on white.
 
         Lanes are filled first, followed by their boundaries grouped by colour, in the order of the first lane of each
         colour, and finally the outlines of crosswalks.
@@ -257,7 +257,7 @@ def send_outlines(
 ) -> SentOutlines:
     """Return a map on a device."""
     lines = _Lines(outlines.vertices_m, outlines.line_starts, outlines.element_starts)
-    # running sums of vertices over the entries of the cells, whose differences are those of a cell
+    # running sums of vertices over the entries of all cells; differences give the vertices of each cell
     num_vertices = np.diff(outlines.line_starts[outlines.element_starts])
     ends = np.append(0, np.cumsum(num_vertices[grid.cell_rows]))
     return SentOutlines(
@@ -286,7 +286,7 @@ def list_shapes_on_device(
     Args:
         sent: The map.
         log: The log, whose faces are indexed as in the map.
-        windows: Windows, whose newest lights count.
+        windows: The windows; their newest lights are drawn.
         centers_m: World x and y of the centres of the rasters, float64 (B, 2).
         raster_from_world: Pixels from world metres, float64 (B, 3, 3).
         raster_size: Width and height in pixels.
@@ -360,7 +360,7 @@ def _find_elements(
     rows: Int64Array,
     starts: Int64Array,
 ) -> int:
-    """Write the elements near points (B, 2) and where those of each start, (B + 1,); return the number of vertices.
+    """Write the elements near points (B, 2) and their starts (B + 1,); return the number of vertices.
 
     ``grid_arrays`` are those of :class:`~l5kit.data.map.bounds_grid.GridArrays`.
     """
@@ -384,15 +384,15 @@ def _list_shapes(
 
     ``result`` are points, contours, shapes and starts, the last two zeros, of a
     :class:`l5kit.rasterization.draw_list.ShapeList` of shapes of one contour each. An element has three contours: both
-    of its lines as one, and each of them; the last one of a crosswalk is empty. The tuples get their names in here:
-    passing plain tuples to a kernel is cheaper, and passing arrays is cheaper than returning them.
+    of its lines combined, and each of them; the last one of a crosswalk is empty. Plain tuples are cheaper to pass to a
+    kernel than named ones, which are created here, and passing arrays is cheaper than returning them.
     """
     near, lines = NearElements(*near_arrays), _Lines(*line_arrays)
     points, all_contours, shapes, starts = result
     num_near = len(near.rows)
     is_visible, ranks = np.empty((num_near, _PARTS), np.bool_), np.empty(num_near, np.int64)
 
-    # positions of the elements of all windows in the rasters, and which may touch them
+    # project the elements of all windows, and find those that may touch the raster
     point: Any = np.int64(0)
     for window in range(len(near.starts) - 1):
         matrix = raster[0][window]
@@ -424,9 +424,9 @@ def _project_element(
     begin: int,
     seen: tuple[BoolArray, int],
 ) -> tuple[int, int]:
-    """Write the points of an element from ``begin`` on; return the start and the end of those of its second line.
+    """Write the points of an element from ``begin`` on; return the first and the end point of its second line.
 
-    ``seen`` are an array (R, 3) and its row for whether the element and each of its lines may touch the raster.
+    ``seen`` is an array (R, 3), and the row of it that receives whether the element and each line may touch the raster.
     """
     is_visible, row = seen
     middle = end = begin
@@ -459,7 +459,7 @@ def _write_ranks(
     num_lanes: int, near: NearElements, lights: LightArrays, active: ActiveFaces, ranks: Int64Array
 ) -> None:
     """Write for each lane the highest rank of the active faces of its window that control it."""
-    # one table for all windows, from which the entries of a window are removed again after use
+    # one table for all windows; the entries of a window are cleared after use
     of_lanes = np.zeros(num_lanes, np.int64)
     for window in range(len(near.starts) - 1):
         faces = active.faces[active.starts[window] : active.starts[window + 1]]
@@ -488,10 +488,10 @@ def _order_shapes(
     Lanes come first, then their boundaries by colour, then crosswalks.
 
     Args:
-        elements: The elements of all windows. Each has three contours: both of its lines as one, and each of them.
+        elements: The elements of all windows. Each has three contours: both of its lines combined, and each of them.
         rows: First and end row of the window among them.
         num_lanes: Number of lanes of the map.
-        shapes: Kind, first contour, their end, and colour of each, (any, 4 or more).
+        shapes: Kind, first contour, end contour and colour of each, (any, 4 or more).
         end: The first shape.
     """
     # the surfaces of lanes
@@ -535,7 +535,7 @@ def _put(shapes: NumericArray, shape: int, kind: int, contour: int, color: int) 
 
 @kernel_jit
 def _find_near(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write the elements near a point, and the start of the vertices of each among those of all of them."""
+    """Write the elements near a point, and the index of the first vertex of each among all of their vertices."""
     grid, of_lines, centers_m, (most, rows, begins, counts) = arguments
     lines = _Lines(*of_lines)
     first = item * most
@@ -606,12 +606,12 @@ COLOR_TABLE: Final[UInt8Array] = np.array(
 
 
 def indices_in_bounds(center: FloatArray, bounds: Float64Array, half_extent: float) -> Int64Array:
-    """Return which bounds are closer than ``half_extent`` to a point along both axes.
+    """Return the indices of bounds that are closer than ``half_extent`` to a point along both axes.
 
     Args:
         center: World x and y, shape (>= 2,).
         bounds: Lowest and highest x and y, shape (N, 2, 2).
-        half_extent: Distance in metres; being exactly as far away is too far.
+        half_extent: Distance in metres, exclusive.
 
     Returns:
         Ascending, shape (M,).
@@ -622,7 +622,7 @@ def indices_in_bounds(center: FloatArray, bounds: Float64Array, half_extent: flo
 
 
 class SemanticRasterizer(ColorRasterizer):
-    """Draws the semantic map around the agent of interest: lanes, their lights and crosswalks on white.
+    """Rasterizer of the semantic map around the agent of interest: lanes, their lights and crosswalks on white.
 
     Attributes:
         mapAPI: The map.
@@ -646,7 +646,7 @@ class SemanticRasterizer(ColorRasterizer):
         self._stack_outlines()
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave the outlines out, which the receiving process can rebuild from the map."""
+        """Return the state without the outlines, which the receiving process can rebuild from the map."""
         return {name: value for name, value in vars(self).items() if name not in ("grid", "outlines", "lights")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -664,7 +664,7 @@ class SemanticRasterizer(ColorRasterizer):
         If a subclass overrides :meth:`render_semantic_map`, its images are used.
 
         Args:
-            windows: The history of B windows; without any frame of faces the lights are off.
+            windows: The history of B windows; without frames of faces, the lights are off.
             targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
@@ -690,7 +690,7 @@ class SemanticRasterizer(ColorRasterizer):
             center_in_world: World x and y of the centre of the image, shape (>= 2,).
             raster_from_world: Pixels from world metres, shape (3, 3).
             tl_faces: Faces of one frame, TL_FACE_DTYPE. The boundaries of a lane have the colour of its active face;
-                of several, red comes before yellow before green. None for no faces.
+                with several, red takes precedence over yellow and yellow over green. None for no faces.
 
         Returns:
             Shape (height, width, 3).

@@ -1,4 +1,4 @@
-"""Stub rasterizer: empty rasters, for work that needs samples but no image."""
+"""Stub rasterizer: empty rasters, for tasks that need samples but no image."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class StubRasterizer(ColorRasterizer):
     ) -> NumericArray:
         """Return zeros; arguments as in :meth:`PlanarRasterizer.rasterize_windows`.
 
-        New memory comes zeroed from the operating system, without being written.
+        New memory is zeroed by the operating system, so it is not written here.
         """
         if images is None:
             return np.zeros(self.images_shape(len(windows)), self.image_dtype)
@@ -35,7 +35,7 @@ class StubRasterizer(ColorRasterizer):
         """Return a black image, shape (height, width, 3), for any raster of this rasterizer.
 
         Raises:
-            InvalidArgumentError: ``in_im`` has another number of channels.
+            InvalidArgumentError: ``in_im`` has a different number of channels.
         """
         self._require_raster(in_im)
         width, height = self.raster_size.tolist()

@@ -1,4 +1,4 @@
-"""Subpixel positions in 512ths of a pixel, as OpenCV draws, and a test whether shapes can touch an image."""
+"""Subpixel positions in 512ths of a pixel, as in OpenCV, and a test whether shapes can touch an image."""
 
 from typing import Final, TypedDict
 
@@ -43,15 +43,14 @@ def cv2_subpixel(coords: ArrayLike) -> Int64Array:
 def subpixel_of(position_px: float) -> np.int32:
     """Return a coordinate in 512ths of a pixel, truncated toward zero and to its low 32 bits; for use inside kernels.
 
-    Values beyond int64, and NaN, give 0, as on processors of Intel and AMD; otherwise each device would give its own
-    result.
+    Values beyond int64, and NaN, give 0, as on x86; otherwise results would depend on the device.
     """
     units = position_px * CV2_SHIFT_VALUE
     return np.int32(np.int64(units)) if abs(units) < _END_INT64 else np.int32(0)
 
 
 CULLING_MARGIN_PX: Final = 2.0
-"""A shape this far outside an edge of the image touches no pixel; half a pixel is the observed limit."""
+"""A shape this far outside the image touches no pixel; the observed limit is half a pixel."""
 
 
 @kernel_jit

@@ -3,7 +3,7 @@
 The method is that of OpenCV's ``warpAffine`` and ``resize`` with ``INTER_LINEAR`` for 8-bit images (Apache-2.0,
 modules/imgproc/src/imgwarp.cpp and resize.cpp of OpenCV 4): positions in the image are rounded to 32nds of a pixel, the
 outside is black, and the weights of the scaling are 2048ths. Only the pixels that the result needs are rotated, row by
-row, while OpenCV rotates a square of twice the area; and the bits do not depend on the installed OpenCV.
+row, while OpenCV rotates a square of twice the area. The bits do not depend on the installed OpenCV.
 """
 
 import math
@@ -25,7 +25,7 @@ _PITCH: Final = 4
 """Values of a pixel in a line of int32: three channels and one for padding, so that it is one vector."""
 
 _MOST_PIXELS: Final = 1 << 15
-"""Number of rows and columns from which on OpenCV's 16-bit positions do not suffice."""
+"""Number of rows or columns at which OpenCV's 16-bit positions overflow."""
 
 _POSITION_SCALE: Final = 1024
 """Positions are 1024ths of a pixel before they are rounded to 32nds."""
@@ -36,7 +36,7 @@ _WEIGHT_SCALE: Final = 2048
 def can_turn_and_scale(picture: NumericArray, yaw: float, size: tuple[int, int], side: int) -> bool:
     """Return whether :func:`turn_and_scale` supports a crop.
 
-    OpenCV halves images by another method, and supports images of many dtypes.
+    OpenCV uses a different method to halve images, and supports more dtypes.
 
     Args:
         picture: The image, shape (rows, columns, ...).
@@ -73,8 +73,8 @@ def turn_and_scale(
     """
     num_rows, num_columns = picture.shape[:2]
 
-    # Positions in the image from those in the image rotated around its centre, as two rows of a matrix. The steps are
-    # those of getRotationMatrix2D, for the rotation, and of the inversion in warpAffine, as the last bits count.
+    # Two rows of the matrix from positions in the rotated image to positions in the image. The steps are those of
+    # getRotationMatrix2D and of the inversion in warpAffine, so that all bits agree.
     x, y = num_columns / 2, num_rows / 2
     angle = float(np.degrees(yaw)) * (math.pi / 180)  # degrees in the dtype of the yaw
     cos, sin = math.cos(angle), math.sin(angle)
@@ -85,8 +85,8 @@ def turn_and_scale(
     x_from_y, y_from_x = sin * -inverse, -sin * -inverse
     shifts = -x_from_x * shift_x - x_from_y * shift_y, -y_from_x * shift_x - y_from_y * shift_y
 
-    # bytes from the first to the last of the image, including those between its rows, as a read-only view (N,): one
-    # array type for the kernel, whether crops, whole images, images of files or padded ones
+    # All bytes of the image, including gaps between its rows, as a read-only view (N,). This gives the kernel a single
+    # array type for crops, whole images, images of files and padded ones.
     num_bytes = (num_rows - 1) * picture.strides[0] + _CHANNELS * num_columns
     _turn_and_scale(
         np.lib.stride_tricks.as_strided(picture, (num_bytes,), (1,), writeable=False),
@@ -118,7 +118,7 @@ def _type_mix_pixels(
 ) -> TypedCode:
     """Return types and code of writing the weighted mean of four neighbouring pixels to ``line`` from ``at`` on.
 
-    The bytes from ``upper`` and from ``lower`` on are two pixels each, and eight are read; weights are 32nds.
+    The bytes from ``upper`` and ``lower`` on are two pixels each, of which eight bytes are read; weights are 32nds.
     """
 
     def generate(
@@ -182,7 +182,7 @@ def _type_mix_columns(
 
 
 def _splat(builder: ir.IRBuilder, value: ir.Value, vector: ir.VectorType) -> ir.Value:
-    """Return a vector whose lanes are all the low bits of a number."""
+    """Return a vector with the low bits of a number in all lanes."""
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, builder.trunc(value, vector.element), ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(
@@ -205,10 +205,10 @@ def _turn_and_scale(
     planes: UInt8Array,
     upside_down: bool,
 ) -> None:
-    """Turn the rows that are needed, scale each once, and write the weighted means of two at a time.
+    """Rotate the needed rows, scale each once, and write the weighted means of two at a time.
 
-    ``layout`` is the number of rows, of columns, and of bytes from one row to the next, of the picture, whose bytes
-    are (N,). ``first_turned`` is the row and column of the turned picture at which what is scaled begins.
+    ``picture`` holds the bytes of the image, (N,); ``layout`` its numbers of rows and columns, and of bytes from one
+    row to the next. ``first_turned`` is the first row and column of the rotated image to scale.
     """
     num_rows, num_columns = size
     height, width = planes.shape[1:]
@@ -223,7 +223,7 @@ def _turn_and_scale(
     scaled, scaled_rows = np.empty((2, _PITCH * width), np.int32), np.full(2, -1)
     mixed = np.empty(_PITCH * width, np.uint8)
 
-    # a row of the raster is the mean of two scaled rows, which the next rows may need again: two are kept
+    # a row of the raster is the mean of two scaled rows, which are kept as the next rows may need them again
     for row in range(height):
         upper = max(rows[row + first_row], 0)
         lower = min(rows[row + first_row] + 1, num_rows - 1)
@@ -247,9 +247,9 @@ def _turn_and_scale(
 
 @kernel_jit
 def _scaled_from(num_pixels: int, side: int, is_cut_off: bool) -> tuple[Int64Array, Int64Array]:
-    """Return from which pixel on two make each pixel of a scaled line, (N,), and their weights in 2048ths, (N, 2).
+    """Return the first of the two source pixels of each scaled pixel, (N,), and their weights in 2048ths, (N, 2).
 
-    The pixel may be one before the first. Where the weights are cut off, all goes to a pixel at the border.
+    The first pixel may be -1. With ``is_cut_off``, positions beyond the border take all weight from the border pixel.
     """
     firsts, weights = np.empty(side, np.int64), np.empty((side, 2), np.int64)
     scale = 1.0 / (np.float64(side) / np.float64(num_pixels))
@@ -274,14 +274,14 @@ def _turn_row(
     steps: Int64Array,
     line: Int32Array,
 ) -> None:
-    """Write a row of the turned picture; its columns lie ``steps`` (2, N), 1024ths of a pixel, behind its start."""
+    """Write a row of the rotated image; ``steps`` (2, N) are offsets of its columns in 1024ths of a pixel."""
     num_rows, num_columns, pitch = layout
     x = np.int64(np.rint((matrix[1] * row + matrix[2]) * _POSITION_SCALE)) + 16
     y = np.int64(np.rint((matrix[4] * row + matrix[5]) * _POSITION_SCALE)) + 16
     for i in range(steps.shape[1]):
         x_32nds, y_32nds = (x + steps[0, i]) >> 5, (y + steps[1, i]) >> 5
         left, top, to_right, to_bottom = x_32nds >> 5, y_32nds >> 5, x_32nds & 31, y_32nds & 31
-        # eight bytes are two pixels and two thirds
+        # eight bytes are read, which hold two and two thirds pixels
         if 0 <= left < num_columns - 2 and 0 <= top < num_rows - 1:
             at = top * pitch + _CHANNELS * left
             _mix_pixels(picture, at, at + pitch, to_right, to_bottom, line, _PITCH * i)

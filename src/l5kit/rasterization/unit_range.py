@@ -1,7 +1,7 @@
 """Conversion of bytes to float32 values from 0 to 1.
 
-Writing the values takes as long as drawing the bytes: a raster of 25 channels is 5 MB. So they bypass the caches if
-they would not stay there, and rows that are known to be 0 are not read.
+Writing the values takes as long as drawing the bytes: a raster of 25 channels is 5 MB. So values bypass the caches if
+they would not stay there, and rows known to be 0 are not read.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,13 +26,13 @@ TypedCode: TypeAlias = tuple[Signature, CodeWriter]
 """Result of an intrinsic for its argument types: its signature, and the code generator."""
 
 _LANES: Final = 16
-"""Values that are written at once bypassing the caches: 64 bytes, a cache line."""
+"""Values per streaming store: 64 bytes, a cache line."""
 
 _PARTS_OF_255TH: Final = tuple(float(np.float32(257 * part)) for part in (2.0**-16, 2.0**-32 + 2.0**-48))
-"""The sum of the products of a byte with these two is, in float32, its quotient by 255 to the bit."""
+"""In float32, the sum of the products of a byte with these two equals its quotient by 255 bit for bit."""
 
 STREAMED_NUM_BYTES: Final = 2**22
-"""Size of the images of a batch from which on they leave the caches before they are read."""
+"""Size of the images of a batch above which they leave the caches before they are read."""
 
 
 @kernel_jit
@@ -43,8 +43,8 @@ def divide_by_255(pixels: UInt8Array, values: Float32Array, rows: Int64Array, st
         pixels: C-contiguous, shape (planes, height, width); 0 outside of ``rows``.
         values: C-contiguous, of the same shape.
         rows: First row and end row of each plane that may not be 0, shape (planes, 2).
-        streams: Whether to store past the caches, which saves reading the overwritten memory. That pays off for memory
-            that is in no cache, and costs time otherwise.
+        streams: Whether stores bypass the caches, which saves reading the overwritten memory. That pays off for memory
+            outside the caches, and costs time otherwise.
     """
     height, width = pixels.shape[1:]
     all_pixels, all_values = pixels.reshape(-1), values.reshape(-1)
@@ -87,9 +87,9 @@ def _divide(pixels: UInt8Array, values: Float32Array) -> None:
 
 
 def _type_stream(*, is_zero: bool) -> Callable[[object, types.Type, types.Type, types.Type], TypedCode]:
-    """Return what types the writing of 16 ``values`` from ``start`` on past the caches: 0 or ``pixels / 255``.
+    """Return the typing function of an intrinsic that streams 16 ``values`` from ``start`` on: 0 or ``pixels / 255``.
 
-    These values must begin a cache line.
+    The values must be aligned to a cache line.
     """
 
     def type_stream(

@@ -1,4 +1,4 @@
-"""Samplers: from windows of a log to training samples, one by one or in batches."""
+"""Samplers: training samples of windows of a log, one by one or in batches."""
 
 from l5kit.sampling.agent_sampling import (
     compute_agent_velocity,

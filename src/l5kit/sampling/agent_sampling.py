@@ -1,4 +1,4 @@
-"""Sample of the AV or of an agent: past, raster and future."""
+"""Raster sample of the AV or of an agent: past, raster and future."""
 
 import functools
 import inspect
@@ -28,11 +28,12 @@ _KEYWORDS_OF_1_0 = frozenset({"all_agents", "raster_size", "pixel_size", "ego_ce
 
 
 def accept_call_of_1_0(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function with the current arguments of ``generate_agent_sample`` also accept those documented for 1.0."""
+    """Return a function with the arguments of ``generate_agent_sample`` that also accepts those documented for 1.0."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        # the fourth argument decides: a track id or None in 1.0, faces today, which are only None before a track id
+        # The fourth argument decides: in 1.0 it is a track id or None; now it is faces, and None only before a track
+        # id.
         is_of_1_0 = len(args) > 3 and _is_track_id(args[3]) and not (len(args) > 4 and _is_track_id(args[4]))
         if not is_of_1_0 and _KEYWORDS_OF_1_0.isdisjoint(kwargs):
             return function(*args, **kwargs)
@@ -71,7 +72,7 @@ def _call_of_1_0(
     rasterizer: object = None,
     perturbation: object = None,
 ) -> None:
-    """The arguments documented for 1.0; only the signature is used."""
+    """Signature documented for 1.0; the function is never called."""
 
 
 _SHORTEST_STEP_TIME_S = float(np.finfo(np.float64).eps)
@@ -98,14 +99,14 @@ def get_agent_context(
         state_index: The current frame, counted in ``frames``.
         frames: Frames of one scene.
         agents: All agents that the intervals of ``frames`` point to.
-        tl_faces: All traffic light faces likewise; may be empty.
-        history_num_frames: Past frames, the current one not counted.
+        tl_faces: All traffic light faces that they point to; may be empty.
+        history_num_frames: Past frames, excluding the current one.
         future_num_frames: Future frames.
 
     Returns:
-        History frames (the current one first), future frames, and the agents of each history frame, of each future
-        frame, the faces of each history frame and of each future frame. All are copies; the intervals of the frames
-        point into the concatenated rows in the order of time.
+        History frames (the current one first), future frames, agents of each history frame, agents of each future
+        frame, faces of each history frame and faces of each future frame. All are copies; the intervals of the frames
+        point into their rows, concatenated in chronological order.
 
     Raises:
         IndexError: ``state_index`` is not a frame of the scene.
@@ -122,7 +123,7 @@ def _frames_with_rows(
 ) -> tuple[RecordArray, list[RecordArray], list[RecordArray]]:
     """Return frames of one window, and copies of their agents and faces, which start at ``first``."""
     agents, tl_faces = (rows.frames(first, first + len(frames)) for rows in (windows.agents, windows.tl_faces))
-    # intervals refer to the rows of these frames, concatenated in the order of time
+    # intervals refer to the rows of these frames, concatenated in chronological order
     for field, rows in ((AGENT_INTERVAL, agents), (FACE_INTERVAL, tl_faces)):
         if field in (frames.dtype.names or ()):
             starts, stops, _, _ = rows.counted_from_first()
@@ -162,7 +163,7 @@ def compute_agent_velocity(
 
 
 def checked_step_time(step_time: float) -> float:
-    """Return a positive time as a Python float, with which float32 arrays stay float32."""
+    """Return a positive time as a Python float, so that results with float32 arrays stay float32."""
     if not step_time > _SHORTEST_STEP_TIME_S:
         raise InvalidArgumentError(f"step_time must be a positive number of seconds, got {step_time}")
     return float(step_time)
@@ -193,7 +194,9 @@ def get_relative_poses(
         IndexError: There are more frames than ``num_frames``.
     """
     if len(frames) > num_frames:
-        raise IndexOutOfRangeError(f"frames holds {len(frames)} frames, at most num_frames = {num_frames} are allowed")
+        raise IndexOutOfRangeError(
+            f"frames holds {len(frames)} frames, but at most num_frames = {num_frames} are allowed"
+        )
     states = TrackStates.empty(1, num_frames)
     if selected_track_id is None:
         counts = np.array([[len(frames)], [0]])
@@ -234,15 +237,15 @@ def generate_agent_sample(
         state_index: The current frame, counted in ``frames``.
         frames: Frames of one scene.
         agents: All agents that the intervals of ``frames`` point to.
-        tl_faces: All traffic light faces likewise; may be empty, or None for none.
+        tl_faces: All traffic light faces that they point to; may be empty, or None for none.
         selected_track_id: The agent of interest; None for the AV.
         render_context: Geometry of the raster, for the returned matrices.
-        history_num_frames: Past steps h, the current frame not counted.
+        history_num_frames: Past steps h, excluding the current frame.
         future_num_frames: Future steps F.
         step_time: Seconds between two recorded frames.
         filter_agents_threshold: Strict lower bound of the summed probability of the kept classes.
-        rasterizer: Draws the picture; None for a sample without one.
-        perturbation: Moves the AV's frames, if all future frames are there.
+        rasterizer: Draws the raster; None for a sample without one.
+        perturbation: Moves the AV's frames, if all future frames exist.
         history_step_size: Recorded frames per past step.
         future_step_size: Recorded frames per future step.
 

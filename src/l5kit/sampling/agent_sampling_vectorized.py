@@ -30,15 +30,15 @@ def generate_agent_sample_vectorized(
         state_index: The current frame, counted in ``frames``.
         frames: Frames of one scene.
         agents: All agents that the intervals of ``frames`` point to.
-        tl_faces: All traffic light faces likewise; may be empty, or None for none.
+        tl_faces: All traffic light faces that they point to; may be empty, or None for none.
         selected_track_id: The agent of interest; None for the AV.
         history_num_frames_ego: Past steps of the AV or agent of interest that are kept.
-        history_num_frames_agents: Past steps of other agents; all arrays have h, the larger of both.
+        history_num_frames_agents: Past steps of other agents; all arrays have h steps, the larger of the two.
         future_num_frames: Future steps F.
         step_time: Seconds between two recorded frames.
         filter_agents_threshold: Strict lower bound of the summed probability of the kept classes.
-        vectorizer: Gives other agents and map.
-        perturbation: Moves the AV's frames, if all future frames are there.
+        vectorizer: Vectorizes other agents and the map.
+        perturbation: Moves the AV's frames, if all future frames exist.
         history_step_size: Recorded frames per past step.
         future_step_size: Recorded frames per future step.
 
@@ -47,7 +47,7 @@ def generate_agent_sample_vectorized(
         (3, 3); ``target_positions`` (F, 2) m, ``target_yaws`` (F, 1) rad, ``target_extents`` (F, 2) m,
         ``history_positions`` (h + 1, 2), ``history_yaws`` (h + 1, 1), ``history_extents`` (h + 1, 2), float32, in the
         frame of the AV or agent of interest; ``target_availabilities`` (F,) and ``history_availabilities`` (h + 1,),
-        bool; ``centroid`` (2,) m and ``yaw`` rad in the world; ``speed`` m/s, that of the next step (0 where that is
+        bool; ``centroid`` (2,) m and ``yaw`` rad in the world; ``speed`` m/s, that of the next step (0 if it is
         missing), or of the last one if F is 0; and the keys of
         :meth:`l5kit.vectorization.vectorizer.Vectorizer.vectorize_windows`.
 

@@ -1,4 +1,4 @@
-"""Sampler on a backend: the columns of samples of windows there, with rasters or vectors."""
+"""Sampler on a backend: columns of samples of windows on a device, with rasters or vectors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,15 +20,15 @@ from l5kit.vectorization.vector_map import send_map
 from l5kit.vectorization.vectorizer import Vectorizer
 
 _BYTES_PER_FRAME = 160
-"""Rows, AV and target of a window."""
+"""Bytes of a frame of a window: rows, AV and target."""
 
 
 class BackendSampler:
-    """Makes the samples of a sampler on a backend, for windows that are there.
+    """Maker of the samples of a sampler on a backend, for windows on it.
 
     Args:
         sampler: The sampler of a dataset that a device can serve
-            (:func:`~l5kit.dataset.device_samples.makes_on_device`); its perturbation is left to the caller.
+            (:func:`~l5kit.dataset.device_samples.makes_on_device`); the caller applies its perturbation.
         backend: The backend, to which the map is sent.
     """
 
@@ -40,10 +40,10 @@ class BackendSampler:
         self._map = send_map(sampler.vectorizer.vector_map, backend) if isinstance(sampler, VectorSampler) else None
 
     def scratch_bytes(self, most_agents: int) -> int:
-        """Return the memory of a sample while it is made, without the sample itself.
+        """Return the bytes of memory for making a sample, without the sample itself.
 
         Args:
-            most_agents: The most agents of any frame of the log.
+            most_agents: Largest number of agents in a frame of the log.
         """
         if self._map is not None:
             return 0  # vectorizers split batches that need much memory
@@ -63,8 +63,8 @@ class BackendSampler:
         Args:
             log: The log of the windows.
             windows: The windows.
-            here: On the host, the windows, possibly with the newest frame only, and their targets.
-            added: Columns of the host to include, (B, ...).
+            here: The windows on the host, possibly with the newest frame only, and their targets.
+            added: Host columns to include, (B, ...).
 
         Raises:
             CorruptedDataError: An agent around a target has a track id beyond the range of vector samples.
@@ -85,7 +85,7 @@ class BackendSampler:
             columns["image"] = self._rasterizer.rasterize(log, windows, targets, *(sent[key] for key in drawing))
         tracked = trajectories_on_device(log, windows, targets, self._sampler.times).mapped(backend.tensor)
 
-        # past steps of targets that samples do not keep are not part of their polylines, either
+        # past steps of targets that samples do not keep are also removed from polylines
         surroundings: dict[str, Any] = {}
         if isinstance(self._sampler, VectorSampler) and self._map is not None:
             self._sampler.forget_older(tracked)

@@ -1,7 +1,7 @@
-"""Columns of samples: a batch of samples as one array for each key, and their memory.
+"""Columns of samples: a batch as one array for each key, and its memory.
 
-Columns are NumPy arrays. Rasters may be tensors on the device of their rasterizer instead, which are not copied to the
-host here.
+Columns are NumPy arrays, except that rasters may be tensors on the device of their rasterizer, which are not copied to
+the host here.
 """
 
 import itertools
@@ -22,9 +22,9 @@ class ColumnMemory:
     """Memory for the columns of a batch.
 
     Attributes:
-        keys: The keys that there is memory for; no others are requested.
-        give: Returns an uninitialized array for a key, of a shape and a dtype; None for new memory. It may be called
-            twice for a key of a batch, and must return the same array.
+        keys: Keys with memory; only these are requested.
+        give: Returns an uninitialized array for a key, shape and dtype, or None for new memory. It may be called twice
+            for a key of a batch, and must then return the same array.
     """
 
     keys: Collection[str]
@@ -33,14 +33,14 @@ class ColumnMemory:
 
 @dataclass(frozen=True)
 class SampleColumns(Mapping[str, Column]):
-    """B samples as one array (B, ...) for each key; a mapping of them.
+    """B samples as a mapping of keys to arrays (B, ...).
 
     Attributes:
         arrays: The arrays by key.
         is_made: Mask of the samples that could be made, (B,); the others hold zeros.
 
     Raises:
-        InvalidArgumentError: An array has another number of rows.
+        InvalidArgumentError: An array has a different number of rows.
     """
 
     arrays: Mapping[str, Column]
@@ -49,7 +49,7 @@ class SampleColumns(Mapping[str, Column]):
     def __post_init__(self) -> None:
         if set(map(len, self.arrays.values())) - {len(self.is_made)}:
             shapes = {key: tuple(array.shape) for key, array in self.arrays.items() if len(array) != len(self.is_made)}
-            raise InvalidArgumentError(f"SampleColumns: {shapes} are no columns of {len(self.is_made)} samples")
+            raise InvalidArgumentError(f"SampleColumns: {shapes} are not columns of {len(self.is_made)} samples")
 
     @property
     def num_samples(self) -> int:
@@ -86,7 +86,7 @@ class SampleColumns(Mapping[str, Column]):
 def sample_of(columns: Mapping[str, Column], index: int) -> Sample:
     """Return one sample of columns: views of them, the heading as a float."""
     sample: Sample = {key: column[index] for key, column in columns.items()}
-    # keys that have two names hold the same object
+    # two names of one key hold the same object
     for alias, key in ALIASES.items():
         if alias in sample:
             sample[alias] = sample[key]
@@ -122,7 +122,7 @@ def memory_of(out: "Mapping[str, NumericArray] | ColumnMemory | None") -> Column
             memory. Or an allocator; or None.
 
     Raises:
-        InvalidArgumentError: Two of the arrays overlap, except for those of two names of one column.
+        InvalidArgumentError: Two arrays overlap that are not two names of one column.
     """
     if out is None or isinstance(out, ColumnMemory):
         return out
@@ -167,7 +167,7 @@ def require_keys(out: "Mapping[str, NumericArray] | ColumnMemory | None", column
     Raises:
         InvalidArgumentError: There is such a key.
     """
-    # allocators may know more keys; tested first, as testing for a mapping takes longer
+    # allocators may have more keys; tested first, as a test for a mapping takes longer
     if out is None or isinstance(out, ColumnMemory):
         return
     if not out.keys() <= columns.keys():
@@ -187,9 +187,9 @@ def _refuse_overlaps(arrays: Mapping[str, NumericArray]) -> None:
             is_known = isinstance(owner, np.ndarray) and owner.base is None  # not, for example, a tensor
             names_by_owner.setdefault(id(owner) if is_known else 0, []).append(key)
     if len(names_by_owner) == len(arrays) and 0 not in names_by_owner:
-        return  # arrays that own their memory are recognised faster than their addresses can be compared
+        return  # fast path: all arrays own their memory
 
-    # arrays of one owner in the order of their memory: each ends before the next one begins
+    # sorted by address, each array of an owner must end before the next one begins
     byte_bounds = np.lib.array_utils.byte_bounds
     for names in names_by_owner.values():
         bounds = sorted((*byte_bounds(arrays[name]), name) for name in names if arrays[name].size)
@@ -203,7 +203,7 @@ def _refuse_overlaps(arrays: Mapping[str, NumericArray]) -> None:
 
 
 def scattered(made: Mapping[str, Column], is_made: BoolArray) -> dict[str, Column]:
-    """Return the columns of some samples as those of a whole batch, with zeros for the others.
+    """Return the columns of some samples as columns of a whole batch, with zeros for the other samples.
 
     Args:
         made: Columns of the samples that could be made.

@@ -1,7 +1,7 @@
 """Keys of samples: name, shape, dtype, frame and unit of each, and the datasets that have it.
 
-All other facts about keys follow from these tables: two names of one value, values that are Python numbers in single
-samples, the agents' arrays to which the AV adds a row, and ``docs/samples.md``.
+All other facts about keys are derived from these tables: aliases, values that are Python numbers in single samples,
+arrays of agents to which the AV adds a row, and ``docs/samples.md``.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Final
 SIZES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "F": "future steps, `future_num_frames`",
-        "h": "past steps, `history_num_frames`; in vector samples the larger one of those of the AV and the agents",
+        "h": "past steps, `history_num_frames`; in vector samples the larger of those of the AV and of agents",
         "C": "channels of the rasterizer",
         "H": "rows of the raster",
         "W": "columns of the raster",
@@ -33,16 +33,16 @@ class SampleKey:
 
     Attributes:
         name: The key in the dictionary.
-        shape: Sizes, numbers or sums with the letters of :data:`SIZES`, such as ``h + 1``; batches have one more in
-            front.
+        shape: Sizes, numbers or sums with the letters of :data:`SIZES`, such as ``h + 1``; batches have one more axis
+            in front.
         dtype: NumPy's name of the dtype.
         text: Description of the value.
-        frame: The frame that it is relative to: ``target``, ``world``, ``raster``; empty for none.
+        frame: Reference frame: ``target``, ``world`` or ``raster``; empty for none.
         unit: Its unit; empty for none.
         agent_dtype: The dtype in samples of agents, if it differs.
         python_type: The type in single samples if the value is a Python number.
-        alias_of: The key whose value this one shares.
-        row_of_av: The corresponding key of the AV, for those whose first row is the AV in samples of
+        alias_of: Key with the same value.
+        row_of_av: Corresponding key of the AV, for keys whose first row is the AV in samples of
             ``EgoAgentDatasetVectorized``.
         needs_history: Whether only samples with past steps have it.
         needs_route: Whether only samples with ``model_params.route`` have it.
@@ -93,14 +93,14 @@ _TRANSFORMS: Final = (
     SampleKey("agent_from_world", (3, 3), "float64", "The frame of the target from world coordinates.", unit="m"),
     SampleKey("world_from_agent", (3, 3), "float64", "The pose of the target.", unit="m"),
 )
-_CENTROID: Final = SampleKey("centroid", (2,), "float64", "Where the target is.", frame="world", unit="m")
-_YAW: Final = SampleKey("yaw", (), "float64", "Where the target heads.", frame="world", unit="rad", python_type=float)
+_CENTROID: Final = SampleKey("centroid", (2,), "float64", "Position of the target.", frame="world", unit="m")
+_YAW: Final = SampleKey("yaw", (), "float64", "Heading of the target.", frame="world", unit="rad", python_type=float)
 _EXTENT: Final = SampleKey(
     "extent", (3,), "float64", "Length, width and height of the target.", unit="m", agent_dtype="float32"
 )
 _ORIGIN: Final = (
     SampleKey("scene_index", (), "int64", "The scene.", python_type=int),
-    SampleKey("host_id", (70,), "uint8", "The car that recorded it, text in bytes, padded with zeros."),
+    SampleKey("host_id", (70,), "uint8", "The vehicle that recorded the scene: text as bytes, padded with zeros."),
     SampleKey("timestamp", (), "int64", "Time of the current frame.", unit="ns"),
     SampleKey("track_id", (), "int64", "The target's track; -1 for the AV."),
 )
@@ -114,29 +114,31 @@ def _along(name: str, steps: str, num_values: int, text: str, unit: str) -> Samp
 _RASTER: Final = (
     _FRAME_INDEX,
     _IMAGE,
-    _along("target_positions", "F", 2, "Where the target will be, nearest step first.", "m"),
-    _along("target_yaws", "F", 1, "Where it will head.", "rad"),
+    _along("target_positions", "F", 2, "Future positions of the target, nearest step first.", "m"),
+    _along("target_yaws", "F", 1, "Future headings of the target.", "rad"),
     _along(
         "target_velocities",
         "F",
         2,
-        "Differences of successive positions over time; at the edge of what is known they are jumps to or from 0.",
+        "Differences of successive positions over time; meaningless next to unknown steps, whose position is 0.",
         "m/s",
     ),
     SampleKey("target_availabilities", ("F",), "float32", f"{_AVAILABLE}."),
-    _along("history_positions", "h + 1", 2, "Where it was, the current step first.", "m"),
-    _along("history_yaws", "h + 1", 1, "Where it headed.", "rad"),
+    _along("history_positions", "h + 1", 2, "Past positions of the target, current step first.", "m"),
+    _along("history_yaws", "h + 1", 1, "Past headings of the target.", "rad"),
     _along(
         "history_velocities",
         "h",
         2,
-        "Differences of successive positions over time; at the edge of what is known they are jumps to or from 0.",
+        "Differences of successive positions over time; meaningless next to unknown steps, whose position is 0.",
         "m/s",
     ),
     SampleKey("history_availabilities", ("h + 1",), "float32", f"{_AVAILABLE}."),
-    SampleKey("history_extents", ("h + 1", 2), "float32", "Its length and width in past steps.", unit="m"),
-    SampleKey("future_extents", ("F", 2), "float32", "Its length and width in future steps.", unit="m"),
-    SampleKey("world_to_image", (3, 3), "float64", "As `raster_from_world`.", unit="px", alias_of="raster_from_world"),
+    SampleKey("history_extents", ("h + 1", 2), "float32", "Length and width of the target in past steps.", unit="m"),
+    SampleKey("future_extents", ("F", 2), "float32", "Length and width of the target in future steps.", unit="m"),
+    SampleKey(
+        "world_to_image", (3, 3), "float64", "Alias of `raster_from_world`.", unit="px", alias_of="raster_from_world"
+    ),
     SampleKey("raster_from_world", (3, 3), "float64", "Pixels, column and row, from world coordinates.", unit="px"),
     SampleKey("raster_from_agent", (3, 3), "float64", "Pixels from the frame of the target.", unit="px"),
     *_TRANSFORMS,
@@ -161,7 +163,7 @@ def _other_tracks(period: str, steps: str, of_av: str) -> tuple[SampleKey, ...]:
             f"{name}_positions",
             (steps, 2),
             "float32",
-            "Where they are.",
+            "Positions of other agents.",
             frame=_TARGET,
             unit="m",
             row_of_av=f"{of_av}_positions",
@@ -170,7 +172,7 @@ def _other_tracks(period: str, steps: str, of_av: str) -> tuple[SampleKey, ...]:
             f"{name}_yaws",
             (steps, 1),
             "float32",
-            "Where they head.",
+            "Headings of other agents.",
             frame=_TARGET,
             unit="rad",
             row_of_av=f"{of_av}_yaws",
@@ -180,7 +182,7 @@ def _other_tracks(period: str, steps: str, of_av: str) -> tuple[SampleKey, ...]:
             f"{name}_availability",
             (steps,),
             "bool",
-            "Whether they are known there.",
+            "Whether the agent is known in this step.",
             row_of_av=f"{of_av}_availabilities",
         ),
     )
@@ -195,11 +197,11 @@ _ROUTE: Final = (
         "route_polyline",
         ("R", 3),
         "float32",
-        "The route from the position of the target on: x, y and heading.",
+        "The route, starting at the target: x, y and heading.",
         frame=_TARGET,
         unit="m, rad",
     ),
-    _of_route("route_availability", ("R",), "bool", "Whether the point is there; the other keys are zero elsewhere."),
+    _of_route("route_availability", ("R",), "bool", "Whether the point exists; other keys are zero where it does not."),
     _of_route("route_limits", ("R",), "float32", "Speed limit; 10 where the map has none.", unit="m/s"),
     _of_route(
         "route_bend_speeds", ("R",), "float32", "Speed that this bend and later ones allow, at most 50.", unit="m/s"
@@ -208,27 +210,31 @@ _ROUTE: Final = (
         "route_lights",
         ("R",),
         "int64",
-        "The light of a stop line between the point before and this one: 0 unknown, 1 green, 2 yellow, 3 red; 4 for no "
-        "such line.",
+        "The light of a stop line between the previous point and this one: 0 unknown, 1 green, 2 yellow, 3 red; 4 for "
+        "no such line.",
     ),
     _of_route("route_in_junction", ("R",), "bool", "Whether the lane is part of a junction."),
     _of_route(
-        "route_widths", ("R", 2), "float32", "From the route to the left and right edge of the lane it is in.", unit="m"
+        "route_widths",
+        ("R", 2),
+        "float32",
+        "Distances from the route to the left and right edge of its lane.",
+        unit="m",
     ),
     _of_route("route_lanes", ("R",), "int64", "Row of the lane in the map (`map.network.ids`); -1 for none."),
     _of_route(
         "route_gaps",
         (2,),
         "float32",
-        "From the front of the target to the first yellow or red stop line, and to the end of the route, both at most "
-        "the reach.",
+        "Distances from the front of the target to the first yellow or red stop line, and to the end of the route, "
+        "both at most the reach.",
         unit="m",
     ),
     _of_route(
         "goal_position",
         (2,),
         "float32",
-        "Where the route is after `goal_distance_m`, or ends.",
+        "Point of the route after `goal_distance_m`, or its end.",
         frame=_TARGET,
         unit="m",
     ),
@@ -237,8 +243,8 @@ _ROUTE: Final = (
         "agent_route_place",
         (6,),
         "float32",
-        "The target along the route: 0; metres to the left; speed along and across; heading minus that of the route; 1 "
-        "if it reaches into the lane.",
+        "Position of the target along the route: 0; metres to the left; speed along and across; heading relative to "
+        "the route; 1 if it reaches into the lane.",
         unit="m, m/s, rad",
     ),
     _of_route("agent_route_availability", (), "bool", "Whether the target has a route, and is within 30 m of it."),
@@ -246,7 +252,7 @@ _ROUTE: Final = (
         "all_other_agents_route_places",
         ("M", 6),
         "float32",
-        "Other agents along the route, like the target; metres ahead of it come first.",
+        "Positions of other agents along the route, as of the target, but starting with the metres ahead of it.",
         unit="m, m/s, rad",
         row_of_av="agent_route_place",
     ),
@@ -254,18 +260,20 @@ _ROUTE: Final = (
         "all_other_agents_route_availability",
         ("M",),
         "bool",
-        "Whether they are in the current frame.",
+        "Whether the agent is in the current frame.",
         row_of_av="agent_route_availability",
     ),
     _of_route("lane_on_route", ("L",), "bool", "Whether the lane is part of the route ahead."),
     _of_route("lane_rows", ("L",), "int64", "Rows of the lanes in the map (`map.network.ids`); -1 for none."),
-    _of_route("lane_limits", ("L",), "float32", "Their speed limits; 10 where the map has none.", unit="m/s"),
-    _of_route("lane_successors", ("L", "L"), "bool", "Whether the lane of the second axis follows that of the first."),
+    _of_route("lane_limits", ("L",), "float32", "Speed limits of the lanes; 10 where the map has none.", unit="m/s"),
+    _of_route(
+        "lane_successors", ("L", "L"), "bool", "Whether the lane of the second axis follows the lane of the first."
+    ),
     _of_route(
         "lane_neighbours",
         ("L", 2),
         "int64",
-        "Indices, among the L lanes, of those to which one may change on the left and right; -1 for none.",
+        "Indices, among the L lanes, of the lanes for a lane change to the left and right; -1 for none.",
     ),
 )
 
@@ -273,17 +281,17 @@ _VECTOR: Final = (
     _EXTENT,
     SampleKey("type", (), "int64", "The most likely label of the target; that of a car for the AV.", python_type=int),
     *_TRANSFORMS,
-    _along("target_positions", "F", 2, "Where the target will be, nearest step first.", "m"),
-    _along("target_yaws", "F", 1, "Where it will head.", "rad"),
-    SampleKey("target_extents", ("F", 2), "float32", "Its length and width in future steps.", unit="m"),
+    _along("target_positions", "F", 2, "Future positions of the target, nearest step first.", "m"),
+    _along("target_yaws", "F", 1, "Future headings of the target.", "rad"),
+    SampleKey("target_extents", ("F", 2), "float32", "Length and width of the target in future steps.", unit="m"),
     SampleKey("target_availabilities", ("F",), "bool", "Whether the step is known."),
-    _along("history_positions", "h + 1", 2, "Where it was, the current step first.", "m"),
-    _along("history_yaws", "h + 1", 1, "Where it headed.", "rad"),
-    SampleKey("history_extents", ("h + 1", 2), "float32", "Its length and width in past steps.", unit="m"),
+    _along("history_positions", "h + 1", 2, "Past positions of the target, current step first.", "m"),
+    _along("history_yaws", "h + 1", 1, "Past headings of the target.", "rad"),
+    SampleKey("history_extents", ("h + 1", 2), "float32", "Length and width of the target in past steps.", unit="m"),
     SampleKey("history_availabilities", ("h + 1",), "bool", "Whether the step is known."),
     _CENTROID,
     _YAW,
-    SampleKey("speed", (), "float32", "Of the next step; of the last one with `speed_from_history`.", unit="m/s"),
+    SampleKey("speed", (), "float32", "Speed in the next step; in the last one with `speed_from_history`.", unit="m/s"),
     *_other_tracks("history", "h + 1", "history"),
     *_other_tracks("future", "F", "target"),
     _other("all_other_agents_types", (), "int64", "The most likely label; 0 for no agent.", row_of_av="type"),
@@ -303,13 +311,18 @@ _VECTOR: Final = (
         "other_agents_polyline_availability",
         ("h + 1",),
         "bool",
-        "Whether they are known there.",
+        "Whether the agent is known in this step.",
         row_of_av="agent_polyline_availability",
     ),
     SampleKey(
-        "lanes", ("2 L", "P", 3), "float32", "Left and right boundary of each lane in turn: x, y and 0.", _TARGET, "m"
+        "lanes",
+        ("2 L", "P", 3),
+        "float32",
+        "Alternating left and right boundaries of each lane: x, y and 0.",
+        _TARGET,
+        "m",
     ),
-    SampleKey("lanes_availabilities", ("2 L", "P"), "bool", "Whether the point is there, and near enough."),
+    SampleKey("lanes_availabilities", ("2 L", "P"), "bool", "Whether the point exists, and is near enough."),
     SampleKey(
         "lanes_mid",
         ("L", "P", 3),
@@ -318,9 +331,9 @@ _VECTOR: Final = (
         _TARGET,
         "m",
     ),
-    SampleKey("lanes_mid_availabilities", ("L", "P"), "bool", "Whether the point is there, and near enough."),
+    SampleKey("lanes_mid_availabilities", ("L", "P"), "bool", "Whether the point exists, and is near enough."),
     SampleKey("crosswalks", ("X", "Q", 3), "float32", "Outline of each crosswalk: x, y and 0.", _TARGET, "m"),
-    SampleKey("crosswalks_availabilities", ("X", "Q"), "bool", "Whether the point is there."),
+    SampleKey("crosswalks_availabilities", ("X", "Q"), "bool", "Whether the point exists."),
     *_ROUTE,
     *_ORIGIN,
 )
@@ -346,10 +359,10 @@ KEYS_BY_DATASET: Final[Mapping[str, tuple[SampleKey, ...]]] = MappingProxyType(
 _ALL: Final = (*_RASTER, *_VECTOR, _VALID_TRACKS)
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType({key.name: key.alias_of for key in _ALL if key.alias_of})
-"""Keys whose values are those of another key."""
+"""Keys that share the value of another key."""
 
 PYTHON_SCALARS: Final = frozenset(key.name for key in _ALL if key.python_type)
 """Keys whose values are Python numbers in single samples."""
 
 ROWS_OF_AV: Final[Mapping[str, str]] = MappingProxyType({key.name: key.row_of_av for key in _VECTOR if key.row_of_av})
-"""Keys that hold the agents, and those that hold the same of the AV."""
+"""Keys with rows of agents, and the corresponding keys of the AV."""

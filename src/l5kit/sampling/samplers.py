@@ -1,4 +1,4 @@
-"""Samplers: from windows to samples with rasters or vectors, one by one or in batches."""
+"""Samplers: samples of windows with rasters or vectors, one by one or in batches."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -52,12 +52,12 @@ from l5kit.vectorization.vectorizer import Vectorizer
 
 
 class WindowSampler(ABC):
-    """Makes samples of windows from any source; base of frozen dataclasses with its three attributes.
+    """Base of samplers, which make samples of windows from any source; frozen dataclasses with its three attributes.
 
     Attributes:
         params: Definition of the window of a sample.
-        perturbation: Moves the AV's frames; None for the log as it is.
-        ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
+        perturbation: Moves the AV's frames; None for the logged poses.
+        ego_extent_m: Length, width and height of the AV in single samples; windows of batches hold theirs.
     """
 
     # for type checkers only: dataclasses.replace accepts all derived classes
@@ -97,12 +97,12 @@ class WindowSampler(ABC):
         """Return the samples of B windows.
 
         Args:
-            windows: Cut with :attr:`steps`, or of as many frames; the perturbation changes them.
+            windows: Cut with :attr:`steps`, or with as many frames; the perturbation modifies them.
             track_ids: The targets, (B,), whole numbers, ideally in the dtype of the agents' field; None for the AV.
             out: Memory for the columns: arrays by key, with the shapes and dtypes of the result and at least as many
                 rows, which must not overlap. Missing keys get new memory.
-            missing: Treatment of windows whose target is not in the current frame, or fails the label filter:
-                ``error``, or ``mask`` for zeros in all columns made here and a False in ``is_made``.
+            missing: Treatment of windows whose target is not in the current frame, or fails the label filter: ``error``
+                to raise, or ``mask`` to set zeros in all columns made here and False in ``is_made``.
 
         Returns:
             One array (B, ...) for each key of a sample; rasters have the channels first.
@@ -110,7 +110,7 @@ class WindowSampler(ABC):
         Raises:
             TrackNotFoundError: A target is missing, and ``missing`` is ``error``.
             InvalidArgumentError: An array of ``out`` does not fit, cannot be written, overlaps another one or has an
-                unknown key; or ``track_ids`` are not one whole number for each window.
+                unknown key; or ``track_ids`` does not hold one whole number for each window.
         """
         memory = memory_of(out)
         columns, is_made = self.make_arrays(windows, track_ids, memory, missing=missing)
@@ -132,7 +132,7 @@ class WindowSampler(ABC):
         if missing not in ("error", "mask"):
             raise UnsupportedValueError(f"missing is {missing!r}; use 'error' or 'mask'")
 
-        # track ids in the dtype of records; ids that do not fit it are missing tracks
+        # convert track ids to the dtype of records; ids that do not fit are missing tracks
         ids, can_be_held = (None, None) if track_ids is None else hold_track_ids(windows, track_ids)
         if missing == "mask" and ids is not None:
             is_present = find_targets(windows, ids, self.params.filter_agents_threshold).is_present
@@ -189,14 +189,14 @@ class WindowSampler(ABC):
 
     @abstractmethod
     def _make_single(self, windows: Windows, targets: Targets) -> Sample:
-        """Return the sample of one window from a rasterizer or vectorizer that only takes single windows."""
+        """Return the sample of one window, with a rasterizer or vectorizer that only supports single windows."""
 
     @abstractmethod
     def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool, channels_first: bool) -> Sample:
         """Return a single sample in the types of L5Kit 1.5, with the raster in the given order."""
 
     def perturb_and_find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
-        """Perturb the AV in windows, and return the targets: tracks (B,), or the AV for None.
+        """Perturb the AV in windows, and return the targets: tracks (B,), or the AV if ``track_ids`` is None.
 
         Raises:
             TrackNotFoundError: A track is not in its current frame or fails the label filter.
@@ -214,15 +214,15 @@ class WindowSampler(ABC):
 
 @dataclass(frozen=True)
 class AgentSampler(WindowSampler):
-    """Makes raster samples with fixed parameters.
+    """Sampler of raster samples with fixed parameters.
 
     Attributes:
         params: Definition of the window of a sample.
         render_context: Geometry of the raster.
         rasterizer: Draws the raster, in batches if it is a
             :class:`l5kit.rasterization.rasterizer.WindowRasterizer`; None for samples without one.
-        perturbation: Moves the AV's frames; None for the log as it is.
-        ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
+        perturbation: Moves the AV's frames; None for the logged poses.
+        ego_extent_m: Length, width and height of the AV in single samples; windows of batches hold theirs.
     """
 
     params: SamplingParams
@@ -232,7 +232,7 @@ class AgentSampler(WindowSampler):
     ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M
 
     def _make_single(self, windows: Windows, targets: Targets) -> Sample:
-        # a rasterizer of single windows gets records, as in L5Kit 1.5; a user's one may not be derived from ours
+        # a rasterizer of single windows gets records, as in L5Kit 1.5; a custom one may not derive from our base class
         rasterizer: Any = self.rasterizer
         history = windows.history(0)
         window = (
@@ -275,9 +275,9 @@ class AgentSampler(WindowSampler):
             return self._state_columns(windows, targets)
         rasterizer = self._window_rasterizer
         if rasterizer is None:
-            raise UnsupportedValueError(f"{self.rasterizer!r} draws no batches; make the samples one by one")
+            raise UnsupportedValueError(f"{self.rasterizer!r} cannot draw batches; make the samples one by one")
 
-        # rasters (B, C, H, W) of a device are in memory of their rasterizer
+        # the rasterizer allocates rasters (B, C, H, W) on a device
         images = None
         if rasterizer.image_device == "cpu":
             shape, dtype = rasterizer.images_shape(len(windows)), rasterizer.image_dtype
@@ -315,7 +315,7 @@ class AgentSampler(WindowSampler):
         return columns
 
     def pose_columns(self, windows: Windows, targets: Targets) -> dict[str, Column]:  # noqa: ARG002
-        """Return the columns of the current poses of the targets (B,), which need no other frame."""
+        """Return the columns of the current poses of the targets (B,), which need no other frames."""
         world_from_agent, agent_from_world = targets.world_from_agent, targets.agent_from_world
         raster_from_world = self.render_context.raster_from_local @ agent_from_world
         return {
@@ -354,14 +354,14 @@ _STATE_KEYS: Final = (
 
 @dataclass(frozen=True)
 class VectorSampler(WindowSampler):
-    """Makes vector samples with fixed parameters.
+    """Sampler of vector samples with fixed parameters.
 
     Attributes:
         params: Definition of the window of a sample.
-        vectorizer: Vectorizes the surroundings of the target: a :class:`Vectorizer`, or anything with its
+        vectorizer: Vectorizes the surroundings of the target; a :class:`Vectorizer`, or any object with its
             ``vectorize``.
-        perturbation: Moves the AV's frames; None for the log as it is.
-        ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
+        perturbation: Moves the AV's frames; None for the logged poses.
+        ego_extent_m: Length, width and height of the AV in single samples; windows of batches hold theirs.
     """
 
     params: VectorSamplingParams
@@ -382,11 +382,11 @@ class VectorSampler(WindowSampler):
     @property
     def route_map(self) -> RouteMap | None:
         """The lanes of routes; None for samples without a route."""
-        return getattr(self.vectorizer, "route_map", None)  # a user's vectorizer need not know of routes
+        return getattr(self.vectorizer, "route_map", None)  # a custom vectorizer may not support routes
 
     @property
     def makes_batches(self) -> bool:
-        """Whether :meth:`make_columns` can be used: not with a vectorizer that only takes single windows."""
+        """Whether :meth:`make_columns` can be used: not with a vectorizer that only supports single windows."""
         return isinstance(self.vectorizer, Vectorizer) and self.vectorizer.vectorizes_windows
 
     def _columns(
@@ -401,14 +401,14 @@ class VectorSampler(WindowSampler):
         return self.state_columns(tracked, self.pose_columns(windows, targets)) | surroundings
 
     def _trajectories(self, windows: Windows, targets: Targets) -> Trajectories:
-        """Return the past, as far as it is kept, and the future of the targets."""
+        """Return the kept past and the future of the targets."""
         states = trace_targets(windows, targets)
         tracked = trajectories(states, targets, self.times, num_history=windows.num_history)
         self.forget_older(tracked)
         return tracked
 
     def forget_older(self, tracked: Trajectories) -> None:
-        """Write zeros to the past steps of targets that are not kept."""
+        """Write zeros to past steps of targets beyond ``history_num_frames_ego``."""
         for array in tracked.past.as_arrays():
             array[:, self.params.history_num_frames_ego + 1 :] = 0
 
@@ -416,7 +416,7 @@ class VectorSampler(WindowSampler):
         """Return identity, past and future of targets: arrays, or tensors if ``tracked`` has tensors."""
         past, future = tracked.past, tracked.future
         is_of_future = tracked.future_velocities_mps.shape[1] > 0 and not self.params.speed_from_history
-        # L5Kit 1.5 takes the speed from the next step; a key of the configuration selects that of the last one
+        # L5Kit 1.5 takes the speed from the next step; a key of the configuration selects the last step instead
         columns = {
             **of_pose,
             "target_positions": future.positions_m,
@@ -432,7 +432,7 @@ class VectorSampler(WindowSampler):
         return {key: columns[key] for key in _STATE_KEYS}
 
     def pose_columns(self, windows: Windows, targets: Targets) -> dict[str, NumericArray]:
-        """Return the columns of identity and current pose of the targets (B,), which need no other frame."""
+        """Return the columns of identity and current pose of the targets (B,), which need no other frames."""
         # the class of an agent is the most likely one in its current row
         types = np.full(len(targets), AV_TYPE, np.int64)
         if targets.rows is not None:
@@ -469,12 +469,11 @@ class VectorSampler(WindowSampler):
 
 @dataclass(frozen=True)
 class AgentVectorSampler(VectorSampler):
-    """Makes vector samples of agents with the AV as the first of the other agents.
+    """Sampler of vector samples of agents, with the AV as the first of the other agents.
 
     The log has no agent row of the AV, so samples of :class:`VectorSampler` around an agent do not show it. Here it
-    takes an additional row. It is shown under the same condition as other agents: if it comes closer than
-    ``max_agents_distance`` to the current position of the target, in the current or a past frame. Otherwise its row is
-    empty, as in samples of the AV itself.
+    takes an additional row. Like other agents, it is shown if it is closer than ``max_agents_distance`` to the current
+    position of the target in the current or a past frame. Otherwise its row is empty, as in samples of the AV itself.
     """
 
     def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool, channels_first: bool) -> Sample:  # noqa: ARG002

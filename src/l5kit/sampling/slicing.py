@@ -8,7 +8,7 @@ from l5kit.data.index.windows import StepSizeError, as_step_size
 def get_history_slice(
     frame_index: int, history_num_states: int, history_step_size: int, include_current_state: bool = False
 ) -> slice:
-    """Return the slice of past frames, newest first, cut off at the first frame.
+    """Return the slice of past frames, newest first, truncated at the first frame.
 
     Args:
         frame_index: The current frame.

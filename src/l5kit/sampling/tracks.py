@@ -34,7 +34,7 @@ from l5kit.kinematic.recovery import AgentBoxes, RecoveryPerturbation
 
 
 class StateArrays(NamedTuple):
-    """The arrays of :class:`TrackStates` in kernels, which take a plain tuple, as it is cheapest to pass."""
+    """The arrays of :class:`TrackStates` in kernels, which receive them as a plain tuple, the cheapest to pass."""
 
     is_there: BoolArray
     positions_m: Float64Array
@@ -44,7 +44,7 @@ class StateArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class TrackStates:
-    """World states of one track of each of B windows in N frames; states of absent tracks are meaningless.
+    """World states of one track per window, of B windows, in N frames; states of absent tracks are meaningless.
 
     Attributes:
         is_there: Whether the track is in the frame, (B, N).
@@ -110,7 +110,7 @@ def hold_track_ids(windows: Windows, track_ids: ArrayLike) -> tuple[NumericArray
     if isinstance(track_ids, np.ndarray) and track_ids.dtype == held:
         require_one_each(track_ids.shape, len(windows))
         return track_ids, None
-    # integers of any dtype, Python's if no dtype holds them all
+    # integers of any dtype, or Python integers if no dtype holds them all
     try:
         ids = np.asarray(track_ids)
         ids = ids if ids.dtype.kind in "iu" else np.array(track_ids, dtype=object)
@@ -122,7 +122,7 @@ def hold_track_ids(windows: Windows, track_ids: ArrayLike) -> tuple[NumericArray
         if not isinstance(track_id, int | np.integer) or isinstance(track_id, bool):
             raise InvalidArgumentError(
                 f"track_ids holds {track_id!r} of type {type(track_id).__name__}; tracks are whole numbers: pass "
-                "an array (B,) of integers, best of the type of the agents' field"
+                "an array (B,) of integers, ideally in the dtype of the agents' field"
             )
     bounds = np.iinfo(held)
     require_one_each(ids.shape, len(windows))
@@ -131,10 +131,10 @@ def hold_track_ids(windows: Windows, track_ids: ArrayLike) -> tuple[NumericArray
 
 
 def require_one_each(shape: tuple[int, ...], num_windows: int) -> None:
-    """Refuse track ids of another shape than (B,).
+    """Refuse track ids whose shape is not (B,).
 
     Raises:
-        InvalidArgumentError: They have another shape.
+        InvalidArgumentError: The shape differs.
     """
     if shape != (num_windows,):
         raise InvalidArgumentError(
@@ -143,23 +143,24 @@ def require_one_each(shape: tuple[int, ...], num_windows: int) -> None:
 
 
 def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackStates) -> None:
-    """Fill ``states`` with the poses of tracks; the first of several rows of a track in a frame counts.
+    """Fill ``states`` with the poses of tracks; the first row of a track in a frame is used.
 
     Args:
         agents: Agents of the frames of B windows.
         track_ids: One track for each window, (B,), in the dtype of the agents' field.
-        states: Empty ones, of at least as many frames.
+        states: Empty states of at least as many frames.
 
     Raises:
-        InvalidArgumentError: The number of tracks is wrong, or the states are of other windows or too few frames.
+        InvalidArgumentError: The number of tracks is wrong, or the states have a different number of windows or too few
+            frames.
     """
     num_windows, num_frames = agents.starts.shape
     require_one_each(track_ids.shape, num_windows)
     num_states, num_steps = states.is_there.shape
     if num_states != num_windows or num_steps < num_frames:
         raise InvalidArgumentError(
-            f"states are of shape {(num_states, num_steps)}; pass those of {num_windows} windows and at least "
-            f"{num_frames} frames, as many as there are agents of"
+            f"states have shape {(num_states, num_steps)}; pass states of {num_windows} windows and at least "
+            f"{num_frames} frames, like the agents"
         )
     for rows, part in agents.parts():
         _trace_tracks(rows, (part.start, part.stop), agents.starts, agents.stops, track_ids, states.as_arrays())
@@ -174,8 +175,8 @@ def find_targets(windows: Windows, track_ids: NumericArray, filter_agents_thresh
         filter_agents_threshold: Strict lower bound of the summed probability of the kept classes.
 
     Returns:
-        Targets whose ``rows`` are -1 for a track that is not in its frame, and -2 for one without a row that passes the
-        filter; their other fields are undefined.
+        Targets whose ``rows`` are -1 for a track that is not in its frame, and -2 for a track without a row that passes
+        the filter; other fields of these are undefined.
 
     Raises:
         InvalidArgumentError: The number of tracks is wrong.
@@ -218,7 +219,7 @@ def _trace_tracks(
 def write_agent_state(
     rows: RecordArray, bounds: tuple[int, int], track_id: int, states: StateArrays, at: tuple[int, int]
 ) -> None:
-    """Write the first row of a track among those of a frame, first and end row, to one of the states, if present.
+    """Write the first row of a track among the rows ``bounds`` of a frame to the states at ``at``, if present.
 
     For use inside kernels.
     """
@@ -243,7 +244,7 @@ def _find_targets(
     threshold: np.float32,
     result: tuple[NumericArray, ...],
 ) -> None:
-    """Write rows, centroids, headings and extents of the targets of the windows ``part``, whose agents these are."""
+    """Write rows, centroids, headings and extents of the targets of the windows ``part``, with rows ``agents``."""
     rows, centroids_m, yaws_rad, extents_m = result
     # the first row that passes the filter; -2 if there are only others
     for window in range(part[0], part[1]):
@@ -275,7 +276,7 @@ def trace_av(
         counts: Numbers of available history frames and future frames, (2, B).
         num_history: H.
         extent_m: Length, width and height of the AV.
-        state_arrays: Those of empty :class:`TrackStates`, of at least as many frames.
+        state_arrays: Arrays of empty :class:`TrackStates` of at least as many frames.
     """
     states = StateArrays(*state_arrays)
     for window in range(len(frames)):
@@ -298,22 +299,22 @@ def _find_av(frames: RecordArray, extent_m: tuple[float, float, float], result: 
     for window in range(len(frames)):
         av = frames[window, 0]
         centroids_m[window, 0], centroids_m[window, 1] = av.ego_translation[0], av.ego_translation[1]
-        # to the bit like geometry.rotation33_as_yaw
+        # bit for bit like geometry.rotation33_as_yaw
         yaws_rad[window] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
         for axis in range(3):
             extents_m[window, axis] = extent_m[axis]
 
 
 def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None:
-    """Perturb the AV in the frames of those windows that have their whole future.
+    """Perturb the AV in the frames of windows with a complete future.
 
     Raises:
-        InvalidArgumentError: The perturbation returned another number of frames.
+        InvalidArgumentError: The perturbation returned a different number of frames.
     """
     if perturbation is None or windows.num_future == 0:
         return
 
-    # one kernel moves the AVs of all windows, and sees the boxes around them
+    # one kernel moves the AVs of all windows, and avoids the boxes around them
     if isinstance(perturbation, RecoveryPerturbation):
         boxes = [
             AgentBoxes(part, rows, windows.agents.starts[part], windows.agents.stops[part])
@@ -325,7 +326,7 @@ def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None
         )
         return
 
-    # perturbations of L5Kit 1.5, and of users, move one window at a time
+    # perturbations of L5Kit 1.5 and custom ones move one window at a time
     for window in np.flatnonzero(windows.counts[1] == windows.num_future).tolist():
         history, future = windows.history(window), windows.future(window)
         moved_history, moved_future = perturbation.perturb(history, future)
@@ -366,7 +367,7 @@ def track_missing(track_id: int, row: int, filter_agents_threshold: float) -> Tr
 
 
 _FIRST: Final[Any] = np.int64(0)
-"""In place of a literal, for which numba would compile callees again."""
+"""Used instead of a literal, for which numba would compile callees again."""
 
 
 @dataclass(frozen=True)
@@ -390,9 +391,10 @@ class Trajectories:
         past: Newest frame first, (B, H).
         future: Nearest frame first, (B, F).
         past_velocities_mps: Differences of successive past positions over time, (B, H - 1, 2) float32.
-        future_velocities_mps: Of the future, the first one from where the track is now, (B, F, 2) float32.
-        speeds_mps: Lengths of the first past velocities, (B,) float32; 0 where there is none.
-        next_speeds_mps: Lengths of the first future velocities, likewise.
+        future_velocities_mps: Differences of successive future positions over time, starting at the current one, (B, F,
+            2) float32.
+        speeds_mps: Lengths of the first past velocities, (B,) float32; 0 if there are none.
+        next_speeds_mps: Lengths of the first future velocities, (B,) float32; 0 if there are none.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -442,7 +444,7 @@ class Velocities(NamedTuple):
 
 
 def relative_poses(states: TrackStates, agent_from_world: Float64Array, yaws_rad: FloatArray) -> RelativePoses:
-    """Return tracks (B,) in all frames of their states (B, N), relative to a pose each.
+    """Return the poses of tracks (B,) in all frames of their states (B, N), each relative to a given pose.
 
     Args:
         states: World states of the tracks.
@@ -458,7 +460,7 @@ def trajectories(states: TrackStates, targets: Targets, times: StepTimes, *, num
     """Return past and future of targets in their current frames.
 
     Args:
-        states: World states in ``num_history`` frames, newest first, followed by the future ones.
+        states: World states in ``num_history`` frames, newest first, followed by those in future frames.
         targets: Their current poses.
         times: Times between the frames.
         num_history: Number of past frames, including the current one.
@@ -498,7 +500,7 @@ def trajectories_on_device(
     poses = (result.past.as_arrays(), result.future.as_arrays())
     backend.run(_trace, num_windows * num_columns, log.agents, windows, targets, states, poses)
 
-    # velocities need the positions of two frames, so their kernel runs after all of these
+    # velocities need the positions of two frames, so their kernel runs after all positions are written
     steps_s = (np.float32(times.past_s), np.float32(times.future_s))
     positions_m = (result.past.positions_m, result.future.positions_m)
     backend.run(_write_velocities, num_windows, positions_m, steps_s, result.velocities())
@@ -542,7 +544,7 @@ def write_pose(
         poses: The output, (B, N).
         j: The column.
     """
-    # zeros for frames without the track, whatever its states
+    # zeros for frames without the track, whose states are meaningless
     if not states.is_there[i, frame]:
         for axis in range(2):
             poses.positions_m[i, j, axis] = poses.extents_m[i, j, axis] = np.float32(0.0)

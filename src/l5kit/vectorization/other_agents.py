@@ -1,4 +1,4 @@
-"""Other agents in vector samples: their selection around a target, and their past and future."""
+"""Other agents in vector samples: selection around a target, and their past and future."""
 
 import math
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from l5kit.device.backend import KernelArguments
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
 
 _FIRST: Final[Any] = np.int64(0)
-"""In place of a literal, for which numba would compile callees again."""
+"""Used instead of a literal, for which numba would compile callees again."""
 
 
 class ChoiceMemory(NamedTuple):
     """Memory of kernels for the selection of other agents of one window.
 
-    ``met`` are the candidate rows in its H history frames, with R entries; ``candidates`` are their tracks, indexed in
-    order of first appearance, also with R entries.
+    The ``met`` arrays hold the candidate rows in its H history frames, R entries; candidates are their tracks, in order
+    of first appearance, also R entries.
 
     Attributes:
         met_rows: The rows, int64 (R,).
@@ -34,13 +34,13 @@ class ChoiceMemory(NamedTuple):
         met_distances_m: Their distances, (R,).
         met_starts: First entry of each frame, signed integers, (H,).
         met_stops: End entry of each frame, signed integers, (H,).
-        table: Candidates by track, a hash table of :func:`hash_table_size` of R: -1 before and after each window.
+        table: Candidates by track, a hash table of :func:`hash_table_size` of R; all -1 before and after each window.
         ids: Track of each candidate, uint64 (R,).
         first_met: First entry of each candidate among ``met``, signed integers (R,).
         nearest_met: Nearest entry of each candidate, signed integers (R,).
         table_slots: Slot of each candidate in ``table``, signed integers (R,).
         order: The selected candidates, signed integers (M,).
-        set_tables: As :func:`l5kit.data.set_order.sort_as_set` takes them for M ids.
+        set_tables: Memory of :func:`l5kit.data.set_order.sort_as_set` for M ids.
         slots: Rows of a sample by track, a hash table of :func:`hash_table_size` of 4 M.
     """
 
@@ -63,8 +63,8 @@ class ChoiceSizes(NamedTuple):
     """Sizes of the arrays of :class:`ChoiceMemory`.
 
     Attributes:
-        rows: Largest number of agent rows in the history of a window; ids have twice as many entries, distances as
-            many.
+        rows: Largest number of agent rows in the history of a window; ids have twice as many entries, distances the
+            same number.
         frames: History frames.
         agents: Largest number of selected agents.
         table: Slots for candidates.
@@ -83,7 +83,7 @@ class ChoiceSizes(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """Memory of a window, whose integers have four bytes."""
+        """Bytes of memory of a window; integers have four bytes."""
         return 4 * self.integers + 24 * self.rows
 
 
@@ -92,10 +92,11 @@ class AgentChoice:
     """Selection of other agents.
 
     Attributes:
-        max_agents: Their largest number, M.
+        max_agents: Maximum number of agents, M.
         max_distance_m: Strict upper bound of their distance from the target.
         threshold: Strict lower bound of the summed probability of the kept classes.
-        is_by_distance: Whether they are ordered by distance; otherwise in the order of L5Kit 1.5, that of a Python set.
+        is_by_distance: Whether they are ordered by distance; otherwise in the order of L5Kit 1.5, which is that of a
+            Python set.
     """
 
     max_agents: int
@@ -111,7 +112,7 @@ class OtherAgents:
     Attributes:
         past: Newest frame first, (B, M, H).
         future: Nearest frame first, (B, M, F).
-        types: Their most likely label, in the newest frame in which they qualify, (B, M); 0 for no agent.
+        types: Most likely label in the newest frame in which the agent qualifies, (B, M); 0 for no agent.
         track_ids: (B, M); 0 for no agent.
 
     Raises:
@@ -163,14 +164,15 @@ def write_other_agents(
     """Select agents around the targets and write their past and future.
 
     An agent qualifies if one of its rows in the history frames passes the label filter and is closer than the largest
-    distance to the current position of the target. Those of the current frame come first, ordered by distance; then
-    those of past frames, by their smallest distance. Past and future of the selected ones are taken from all rows.
+    distance to the current position of the target. Agents of the current frame come first, ordered by distance; then
+    those of past frames only, by their smallest distance. Past and future of the selected agents are taken from all
+    rows.
 
     Args:
         windows: B windows.
         targets: Their targets.
         choice: The selection.
-        written: The output; without agents yet.
+        written: The output, which must hold no agents.
         num_kept: Number of history frames to write.
     """
     seen = tuple(targets.arrays)
@@ -200,16 +202,16 @@ def write_on_device(
     sizes: ChoiceSizes,
     part: tuple[int, int],
 ) -> None:
-    """Select agents around the targets of some windows and write their past and future, as on the processor.
+    """Select agents around the targets of some windows and write their past and future, as on the host.
 
     Args:
         log: The log of the windows.
         windows: B windows.
         targets: Their targets.
         choice: The selection.
-        written: The output; without agents yet.
+        written: The output, which must hold no agents.
         num_kept: Number of history frames to write.
-        sizes: Memory of a window. Further rows of its history are ignored.
+        sizes: Memory of a window; excess rows of its history are ignored.
         part: First and end window.
     """
     backend, num_windows = log.backend, part[1] - part[0]
@@ -268,15 +270,14 @@ def _write_windows(
 ) -> None:
     """Write the other agents of the windows ``part``, whose agents are ``rows``.
 
-    ``num_frames`` are the history frames and the number of those that are written, ``choice`` is distance, threshold
-    and order.
+    ``num_frames`` holds the numbers of history frames and of those to write, ``choice`` distance, threshold and order.
     """
     num_history, num_kept = num_frames
     seen = TargetArrays(*target_arrays)
     past, future = PoseArrays(*pose_arrays[0]), PoseArrays(*pose_arrays[1])
     types, track_ids = chosen
 
-    # the window with most rows determines the memory, which all of them share
+    # all windows share memory for the window with most rows
     most_rows = 0
     for window in range(part[0], part[1]):
         most_rows = max(most_rows, np.sum(stops[window, :num_history] - starts[window, :num_history]))
@@ -290,7 +291,7 @@ def _write_windows(
     memory.table[:] = -1
     met = MetAgents(memory.met_rows, memory.met_ids, memory.met_distances_m)
     for window in range(part[0], part[1]):
-        # agents that come near in any past frame, and the selection among them
+        # find agents that are near in any history frame, and select among them
         target, end = (seen.has_tracks, seen.track_ids[window]), 0
         for frame in range(num_history):
             memory.met_starts[frame] = end
@@ -299,7 +300,7 @@ def _write_windows(
             memory.met_stops[frame] = end
         choose_agents(rows, choice[2], memory, types[window], track_ids[window])
 
-        # their states in all frames, near or not
+        # write their states in all frames, near or not
         pose = seen.agent_from_world[window], seen.yaws_rad[window]
         for frame in range(num_kept):
             frame_rows = starts[window, frame], stops[window, frame]
@@ -311,7 +312,7 @@ def _write_windows(
 
 @kernel_jit
 def _memory_of(window: int, memory: tuple[Any, Any, Any], sizes: ChoiceSizes) -> ChoiceMemory:
-    """Return the memory of one of some windows, views of integers, ids and distances (B, any)."""
+    """Return the memory of a window, as views of integers, ids and distances (B, any)."""
     integers, ids, distances_m = memory
     num_rows, num_frames, num_agents, table, set_tables, slots, _ = sizes
     first_met = num_rows + 2 * num_frames
@@ -338,9 +339,9 @@ def _memory_of(window: int, memory: tuple[Any, Any, Any], sizes: ChoiceSizes) ->
 
 @kernel_jit
 def sizes_of_choice(num_rows: int, num_frames: int, num_agents: int) -> ChoiceSizes:
-    """Return the sizes for windows with a number of rows in their history frames, and of selected agents."""
+    """Return the sizes for windows with given numbers of rows in their history frames, frames and selected agents."""
     table, set_tables = hash_table_size(num_rows), 2 * set_table_size(num_agents)
-    slots = hash_table_size(4 * num_agents)  # so sparse that most lookups of other tracks end at once
+    slots = hash_table_size(4 * num_agents)  # sparse, so that most lookups of other tracks end at once
     integers = 4 * num_rows + 2 * num_frames + num_agents + table + set_tables + slots
     return ChoiceSizes(num_rows, num_frames, num_agents, table, set_tables, slots, integers)
 
@@ -356,7 +357,7 @@ def hash_table_size(num_ids: int) -> int:
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _slot_in_table(track_id: np.uint64, table: NumericArray, ids: NumericArray) -> np.int64:
-    """Return the slot of a track in a hash table of rows of ``ids``, or the free slot for it."""
+    """Return the slot of a track in a hash table of indices of ``ids``, or a free slot for it."""
     mask = np.uint64(len(table) - 1)
     at = (track_id * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & mask
     while table[at] >= 0 and np.uint64(ids[table[at]]) != track_id:
@@ -376,7 +377,7 @@ def meet_agents(
 ) -> int:
     """Write the candidate rows of one frame to the ``met`` of a window, from ``first`` on; return their end.
 
-    ``limits`` are distance and threshold, ``target`` is whether it has a track, and which.
+    ``limits`` holds distance and threshold, ``target`` whether it is a track, and its id.
     """
     end = first
     for row in range(frame_rows[0], frame_rows[1]):
@@ -397,7 +398,7 @@ def choose_agents(
     rows: RecordArray, is_by_distance: bool, memory: ChoiceMemory, types: Int64Array, track_ids: Int64Array
 ) -> None:
     """Select among the candidates of one window, and write their labels and tracks (M,) and ``slots``."""
-    # tracks by their first row; those of the first frame count as near as in this frame, whatever their other rows
+    # group rows by track; tracks of the current frame count with their distance in it, others with their smallest
     num_candidates = num_current = 0
     for frame in range(len(memory.met_starts)):
         for met in range(memory.met_starts[frame], memory.met_stops[frame]):
@@ -415,14 +416,14 @@ def choose_agents(
         if frame == 0:
             num_current = num_candidates
 
-    # those of the current frame come before those of the past
+    # candidates of the current frame come before those of the past
     num_chosen = _append_nearest(0, num_current, 0, memory)
     num_chosen = _append_nearest(num_current, num_candidates, num_chosen, memory)
     chosen = memory.order[:num_chosen]
     if not is_by_distance:
         sort_as_set(memory.ids, chosen, memory.set_tables)
 
-    # their slots by track, labels from their first row
+    # write slots by track, and labels from the first row of each
     memory.slots[:] = -1
     for slot in range(num_chosen):
         candidate = chosen[slot]
@@ -430,7 +431,7 @@ def choose_agents(
         track_ids[slot] = memory.ids[candidate]
         types[slot] = most_likely(rows[memory.met_rows[memory.first_met[candidate]]].label_probabilities)
 
-    # the table is empty again for the next window
+    # empty the table for the next window
     for candidate in range(num_candidates):
         memory.table[memory.table_slots[candidate]] = -1
 
@@ -439,7 +440,7 @@ def choose_agents(
 def _append_nearest(first: int, end: int, num_chosen: int, memory: ChoiceMemory) -> int:
     """Append candidates to the selected ones, closest first, while there is room; return the number of selected ones.
 
-    Those at the same distance keep their order.
+    Candidates at the same distance keep their order.
     """
     order, begin = memory.order, num_chosen
     for candidate in range(first, end):
@@ -468,7 +469,7 @@ def _comes_before(one: int, other: int, memory: ChoiceMemory) -> Any:
 
 @kernel_jit
 def most_likely(label_probabilities: Float32Array) -> int:
-    """Return the label of the largest of probabilities (17,), the first of several, as ``numpy.argmax`` does."""
+    """Return the label with the largest of probabilities (17,), the first one of ties, like ``numpy.argmax``."""
     label, probability = 0, label_probabilities[0]
     for i in range(1, len(label_probabilities)):
         if np.isnan(probability):
@@ -488,9 +489,9 @@ def write_frame(
     tracks: PoseArrays,
     at: tuple[int, int],
 ) -> None:
-    """Write the selected agents among the rows of one frame; the first of several rows of a track counts.
+    """Write the selected agents among the rows of one frame; the first row of a track is used.
 
-    ``slots`` is the hash table of the selected ``track_ids`` (M,), ``at`` the window and frame that are written.
+    ``slots`` is the hash table of the selected ``track_ids`` (M,), ``at`` the window and frame to write.
     """
     window, frame = at
     for row in range(frame_rows[0], frame_rows[1]):
@@ -508,7 +509,7 @@ def write_frame(
 
 @kernel_jit
 def _meet_agents(item: int, arguments: KernelArguments) -> None:
-    """Write the candidate rows of a history frame; the entries of a frame start after all rows before it."""
+    """Write the candidate rows of a history frame; its entries start after space for all rows of newer frames."""
     (first_window, max_distance_m, threshold), rows, of_windows, of_targets, of_sizes, memory = arguments
     windows, targets, sizes = WindowArrays(*of_windows), TargetArrays(*of_targets), ChoiceSizes(*of_sizes)
     starts, stops = windows.starts, windows.stops
@@ -547,7 +548,7 @@ def _choose_agents(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def _write_frames(item: int, arguments: KernelArguments) -> None:
-    """Write the selected agents of a window in one frame, of the past or the future."""
+    """Write the selected agents of a window in one past or future frame."""
     (first_window, num_kept, num_frames), rows, of_windows, of_targets = arguments[:4]
     of_sizes, memory, track_ids, past, future = arguments[4:]
     windows, targets, sizes = WindowArrays(*of_windows), TargetArrays(*of_targets), ChoiceSizes(*of_sizes)

@@ -24,14 +24,14 @@ _AGENTS_BACK_M = 30.0
 
 
 def agents_by_route(columns: Mapping[str, NumericArray]) -> dict[str, NumericArray]:
-    """Return the columns of other agents in the order of what they matter to the route.
+    """Return the columns of other agents, ordered by their relevance to the route.
 
-    Those ahead in the lane of the route come first, the nearest along it before others; then those ahead beside it, the
-    nearest to it before others; then those behind, the nearest along it before others. Those without a place on the
-    route stay as they are, behind these.
+    Agents ahead in the lane of the route come first, nearest along it first; then agents ahead next to it, nearest to
+    it first; then agents behind, nearest along it first. Agents without a position on the route come last, in their
+    order.
 
     Args:
-        columns: Those of B samples with M other agents, (B, M, ...), and others, which are left out.
+        columns: Columns of B samples; only those of the M other agents, (B, M, ...), are returned.
     """
     positions, has_position = columns["all_other_agents_route_places"], columns["all_other_agents_route_availability"]
     along_m, is_ahead, is_inside = positions[..., 0], positions[..., 0] >= 0, positions[..., 5] > 0
@@ -46,7 +46,7 @@ def agents_by_route(columns: Mapping[str, NumericArray]) -> dict[str, NumericArr
 
 
 class _LaneGraph(NamedTuple):
-    """What kernels ask of the L lanes of a map: the fields of :class:`RouteMap`, and where lanes lead."""
+    """The L lanes of a map in the form of kernels: fields of :class:`RouteMap`, and successors of lanes."""
 
     ahead_starts: Int64Array
     ahead_rows: Int64Array
@@ -67,7 +67,7 @@ class _Lights(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Targets of windows, and where the agents of their current frames stand."""
+    """Targets of windows, and the rows of the agents of their current frames."""
 
     centroids_m: Float64Array
     yaws_rad: Float64Array
@@ -79,21 +79,21 @@ class _Seen(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """What the columns of B windows are made of.
+    """Inputs for the columns of B windows.
 
     Attributes:
-        routes: Their routes.
-        seen: Their targets.
-        windows: First of those that ``agents`` are of, and the end of them.
+        routes: Routes of the windows.
+        seen: Targets of the windows.
+        windows: First and end window to which ``agents`` belong.
         agents: Rows of agents.
-        track_ids: The other agents of each, (B, M).
-        is_there: Which of them are in the current frame, (B, M).
-        lane_rows: The lanes around each, -1 for none, (B, L).
+        track_ids: Tracks of the other agents of each window, (B, M).
+        is_there: Mask of those in the current frame, (B, M).
+        lane_rows: Rows of the lanes around each target, -1 for none, (B, L).
         graph: The lanes of the map.
-        lights: Their lights.
-        states: State of the light of each lane in the window at hand; zeros between windows.
-        ahead_m: Lengths of the route from the target to the points of the column, ascending, (R,).
-        goal_m: Length up to the goal.
+        lights: Active faces, and the lanes that they control.
+        states: State of the light of each lane in the current window; zeros between windows.
+        ahead_m: Distances along the route from the target to the points of the columns, ascending, (R,).
+        goal_m: Distance along the route to the goal.
     """
 
     routes: WindowRoutes
@@ -111,7 +111,7 @@ class _Given(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """The target of a window: the window, its route, and how far along that the target is."""
+    """Target of a window: the window, its route, and the arc length of the target along it."""
 
     window: int
     route: int
@@ -128,7 +128,7 @@ class _RoadUser(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """The columns of B samples that tell of the route; see ``docs/samples.md``."""
+    """Columns of the route of B samples; see ``docs/samples.md``."""
 
     route_polyline: Float32Array
     route_availability: BoolArray
@@ -149,7 +149,7 @@ class _Columns(NamedTuple):
 
 
 class _GraphColumns(NamedTuple):
-    """The columns of B samples that tell of the lanes around; see ``docs/samples.md``."""
+    """Columns of the graph of nearby lanes of B samples; see ``docs/samples.md``."""
 
     lane_limits: Float32Array
     lane_successors: BoolArray
@@ -158,12 +158,12 @@ class _GraphColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class RouteColumns:
-    """Makes the columns of routes with fixed parameters.
+    """Maker of the route columns of samples, with fixed parameters.
 
     Attributes:
-        params: Which points of the route, and which goal.
+        params: Points of the route, and distance of the goal.
         route_map: The lanes.
-        lights: Finds the lanes that faces control.
+        lights: Lanes that faces control.
     """
 
     params: RouteParams
@@ -179,16 +179,16 @@ class RouteColumns:
 
         Args:
             windows: The windows.
-            targets: Whom they are about.
-            track_ids: The other agents of each, (B, M).
-            is_there: Which of them are in the current frame, (B, M).
-            lane_rows: The lanes around each, -1 for none, (B, L).
+            targets: Their targets.
+            track_ids: Tracks of the other agents of each window, (B, M).
+            is_there: Mask of those in the current frame, (B, M).
+            lane_rows: Rows of the lanes around each target, -1 for none, (B, L).
         """
         ahead_m = np.array(self.params.points_m)
         num_agents, num_lanes = track_ids.shape[1], lane_rows.shape[1]
         size, num_points = len(windows), len(ahead_m)
 
-        # without a route all is zero, but for rows of lanes
+        # without a route, everything is zero except for rows of lanes, which are -1
         result = _Columns(
             route_polyline=np.zeros((size, num_points, 3), np.float32),
             route_availability=np.zeros((size, num_points), np.bool_),
@@ -227,7 +227,7 @@ class RouteColumns:
                 )
                 _write_routes(given, result)
 
-        # limits and order of the lanes around, whether there is a route or not
+        # limits and links of the lanes around, with or without a route
         of_lanes = _GraphColumns(
             lane_limits=np.zeros(lane_rows.shape, np.float32),
             lane_successors=np.zeros((*lane_rows.shape, num_lanes), np.bool_),
@@ -251,7 +251,7 @@ class RouteColumns:
 
 def _seen(windows: Windows, targets: Targets) -> _Seen:
     frames = windows.frames
-    # the AV has come here from where it was a step ago; where that is not known it counts as standing
+    # velocity of the AV since the previous step; 0 if that step is unknown
     velocities_mps = np.zeros((len(windows), 2))
     if windows.num_history > 1:
         has_past = windows.counts[0] > 1
@@ -282,13 +282,13 @@ def _write_routes(given: _Given, columns: _Columns) -> None:
         if not is_on_route:
             continue
 
-        # points and gaps with the lights of this window, which are put into one table for all and taken out again
+        # points and gaps with the lights of this window, from one table for all windows that is restored afterwards
         target = _Target(window, given.routes.rows[window], position.arc_m)
         shown = lights.faces[lights.face_starts[window] : lights.face_starts[window + 1]]
         set_states(shown, controlled, given.states, True)
         _write_points(given, target, columns)
 
-        # how far the first yellow or red line and the end of the route are ahead of the front, at most the reach
+        # distances from the front to the first yellow or red line and to the end of the route, at most the reach
         front_m, reach_m = target.arc_m + 0.5 * seen.extents_m[window, 0], given.ahead_m[-1]
         gaps_m = columns.route_gaps[window]
         gaps_m[0] = reach_m
@@ -301,7 +301,7 @@ def _write_routes(given: _Given, columns: _Columns) -> None:
                 gaps_m[0] = max(gap_m, 0.0)
         set_states(shown, controlled, given.states, False)
 
-        # where the route ends before the goal, its end is the goal
+        # the goal is at the end of a route that is shorter than the goal distance
         goal_arc_m = min(position.arc_m + given.goal_m, arrays.lengths_m[target.route])
         points_m = arrays.points_m[arrays.starts[target.route] : arrays.starts[target.route + 1]]
         goal_x, goal_y, _, _ = line_at(points_m, goal_arc_m)
@@ -309,13 +309,13 @@ def _write_routes(given: _Given, columns: _Columns) -> None:
         columns.goal_position[window, 0], columns.goal_position[window, 1] = goal_x, goal_y
         columns.goal_availability[window] = columns.agent_route_availability[window] = True
 
-        # the AV itself along its route, and the others
+        # positions of the AV and of other agents along the route
         x_mps, y_mps = seen.velocities_mps[window, 0], seen.velocities_mps[window, 1]
         av = _RoadUser(x_mps, y_mps, seen.extents_m[window, 0], seen.extents_m[window, 1])
         columns.agent_route_place[window] = _along_route(given, target, position, av)
         _write_agents(given, target, columns)
 
-        # the lanes around that are part of the route ahead
+        # mark the lanes around that are part of the route ahead
         lane_rows, stop = given.lane_rows[window], arrays.piece_starts[target.route + 1]
         for piece in range(arrays.piece_starts[target.route], stop):
             begin_m = arrays.piece_arcs_m[piece]
@@ -327,7 +327,7 @@ def _write_routes(given: _Given, columns: _Columns) -> None:
 
 @kernel_jit
 def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
-    """Write what holds at the points of the route ahead; the lines between two points stand at the second one."""
+    """Write the properties of the points of the route ahead; lines between two points belong to the second one."""
     routes, window, route = given.routes.arrays, target.window, target.route
     first = routes.starts[route]
     points_m = routes.points_m[first : routes.starts[route + 1]]
@@ -337,7 +337,7 @@ def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
         if here_m > routes.lengths_m[route]:
             break
 
-        # of several lines between two points the light that is furthest back in the list of colours
+        # with several stop lines between two points, the light of the highest rank is used
         before, piece, light = piece, piece_at(routes, route, piece, here_m), NO_LIGHT
         for passed in range(before + 1, piece + 1):
             for side in range(2):
@@ -352,7 +352,7 @@ def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
         columns.route_polyline[window, point, 2] = turn_rad
         columns.route_availability[window, point] = True
 
-        # what holds for the lane there, and for the nearest point of the route
+        # properties of the lane at this point, and of the nearest point of the route
         lane, row = routes.piece_lanes[piece], first + index_along(here_m + 0.5 * PATH_STEP_M, len(points_m) - 1)
         columns.route_limits[window, point] = given.graph.limits_mps[lane]
         columns.route_bend_speeds[window, point] = routes.bend_speeds_mps[row]
@@ -367,7 +367,7 @@ def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
 def _along_route(
     given: _Given, target: _Target, position: RoutePlace, user: _RoadUser
 ) -> tuple[float, float, float, float, float, float]:
-    """Return the six numbers of a road user along the route of a target."""
+    """Return the six values of the position of a road user along the route of a target."""
     routes, route = given.routes.arrays, target.route
     first, stop = routes.starts[route], routes.starts[route + 1]
     _, _, along_x, along_y = line_at(routes.points_m[first:stop], position.arc_m)
@@ -387,7 +387,7 @@ def _along_route(
 
 @kernel_jit
 def _write_agents(given: _Given, target: _Target, columns: _Columns) -> None:
-    """Write where the other agents of a window are along its route."""
+    """Write the positions of the other agents of a window along its route."""
     routes, window = given.routes.arrays, target.window
     points_m = routes.points_m[routes.starts[target.route] : routes.starts[target.route + 1]]
     first = index_along(target.arc_m - _AGENTS_BACK_M, len(points_m) - 1)
@@ -396,11 +396,11 @@ def _write_agents(given: _Given, target: _Target, columns: _Columns) -> None:
     for row in range(given.seen.agent_starts[window], given.seen.agent_stops[window]):
         agent = given.agents[row]
         for slot in range(len(track_ids)):
-            # agents in a slot that are in the current frame
+            # only selected agents that are in the current frame
             if track_ids[slot] != np.int64(agent.track_id) or not is_there[slot]:
                 continue
             if columns.all_other_agents_route_availability[window, slot]:
-                break  # of several rows of a track the first counts
+                break  # the first row of a track is used
             yaw = float(agent.yaw)
             arc_m, offset_m, _ = find_on_path(points_m, first, stop, (agent.centroid[0], agent.centroid[1], yaw))
             _, _, along_x, along_y = line_at(points_m, arc_m)
@@ -414,7 +414,7 @@ def _write_agents(given: _Given, target: _Target, columns: _Columns) -> None:
 
 @kernel_jit
 def _write_graph(lane_rows: Int64Array, graph: _LaneGraph, columns: _GraphColumns) -> None:
-    """Write limits of the lanes of windows (B, L), which of them follow each, and where those beside each stand."""
+    """Write speed limits, successors and neighbours of the lanes of windows (B, L)."""
     for window in range(len(lane_rows)):
         rows = lane_rows[window]
         for slot in range(len(rows)):

@@ -27,7 +27,7 @@ _LINES = 3
 """Lines of a lane: its left and its right boundary, and its midline."""
 
 _FAR = -1.0
-"""Distance of elements that are not near."""
+"""Placeholder distance of elements that are not near."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class VectorMap:
 
         Args:
             targets: The targets.
-            tl_faces: The traffic light faces of their windows; those of the newest frames count.
+            tl_faces: The traffic light faces of their windows; those of the newest frames are used.
             lane_rows: Receives the rows of the lanes in the map, -1 for missing ones, int64 (B, L); None to skip it.
         """
         if lane_rows is None:
@@ -201,14 +201,14 @@ def write_map_on_device(
     *,
     part: tuple[int, int],
 ) -> None:
-    """Write the map around the targets of some windows, as on the processor.
+    """Write the map around the targets of some windows, as on the host.
 
     Args:
         sent: The map, on the device of the log.
         log: The log of the windows.
         windows: B windows.
         targets: Their targets.
-        written: The output; zeros yet.
+        written: The output, initially zeros.
         part: First and end window.
     """
     backend, first, num_windows = log.backend, part[0], part[1] - part[0]
@@ -272,7 +272,7 @@ def _write_map_of_windows(
 ) -> None:
     """Write the lanes nearest to each target with the states of their lights, their rows, and the first crosswalks.
 
-    ``finder`` is memory for all rows of a cell, and a grid; the other tuples hold fields of :class:`VectorMap`, the
+    ``finder`` holds memory for all rows of a cell, and a grid; the other tuples hold fields of :class:`VectorMap`, the
     result of :meth:`LaneLights.find_active`, fields of :class:`LaneLights`, and those of :class:`MapPolylines`.
     """
     near, grid, lanes, written = finder[0], GridArrays(*finder[1]), _Lanes(*lane_arrays), MapPolylines(*polylines)
@@ -328,9 +328,9 @@ def distance_of(row: int, midlines_m: Float64Array, centroid_m: Float64Array) ->
 def keep_nearest(
     row: int, distance_m: float, num_nearest: int, nearest: NumericArray, distances_m: Float64Array
 ) -> int:
-    """Insert a row into the nearest ones (L,), closest first, if there is room or it is nearer; return their number.
+    """Insert a row into the nearest ones (L,), closest first, if there is room or it is closer; return their number.
 
-    Those at the same distance keep their order.
+    Rows at the same distance keep their order.
     """
     if num_nearest == len(nearest):
         if num_nearest == 0 or not distance_m < distances_m[num_nearest - 1]:
@@ -346,7 +346,7 @@ def keep_nearest(
 
 @kernel_jit
 def set_states(faces: Int64Array, lights: LightArrays, states: Int64Array, is_on: bool) -> None:
-    """Write the highest rank of the faces to the states of their lanes, or remove it."""
+    """Write the highest rank of the faces to the states of their lanes, or reset these to 0."""
     ranks, lane_starts, lane_rows = lights
     for face in faces:
         for lane in lane_rows[lane_starts[face] : lane_starts[face + 1]]:
@@ -413,7 +413,7 @@ def write_polygon(
 
 @kernel_jit
 def _measure(item: int, arguments: KernelArguments) -> None:
-    """Write the distance of one of the rows of a target's cell, 0 for a crosswalk that is near."""
+    """Write the distance of one row of a target's cell: 0 for a near crosswalk, negative for rows that are not near."""
     (first_window, most_in_cell), centroids_m, of_grid, midlines_m, near_m = arguments
     grid = GridArrays(*of_grid)
     at, in_cell = item // most_in_cell, item % most_in_cell

@@ -42,9 +42,9 @@ _MOST_BYTES: Final = 512 * 2**20
 
 
 class Vectorizer:
-    """Makes the agents, lanes and crosswalks around a target as arrays of fixed shapes, in the target's frame.
+    """Vectorizer of the agents, lanes and crosswalks around a target: arrays of fixed shapes, in the target's frame.
 
-    It makes batches; a single window is a batch of one. Several threads may use it at the same time.
+    It makes batches; a single window is a batch of one. Several threads may share it.
 
     Args:
         cfg: Configuration with ``model_params`` and ``data_generation_params``.
@@ -55,15 +55,15 @@ class Vectorizer:
 
     Attributes:
         mapAPI: The map.
-        other_agents_num: Rows for other agents, M; read at every call, as are the next four.
+        other_agents_num: Rows for other agents, M; read at every call, like the next five.
         max_agents_distance: Strict upper bound of the distance of other agents, metres.
         history_num_frames_agents: Past steps of other agents that are kept.
         history_num_frames_max: Past steps h in all arrays.
         future_num_frames: Future steps F.
         filter_agents_threshold: Strict lower bound of the summed probability of the kept classes of other agents.
         order_agents_by_distance: Whether other agents are ordered by distance: those of the current frame, then those
-            of the past. Otherwise in the order of L5Kit 1.5, that of a Python set of their ids.
-        order_agents_by_route: Whether the selected ones are ordered by their relevance to the route, if there is one;
+            of the past. Otherwise they have the order of L5Kit 1.5, that of a Python set of their ids.
+        order_agents_by_route: Whether the selected agents are ordered by their relevance to the route, if there is one;
             read at every call.
     """
 
@@ -105,7 +105,7 @@ class Vectorizer:
 
     @property
     def lane_cfg_params(self) -> Config:
-        """The keys of ``data_generation_params.lane_params``, read-only: a vectorizer keeps those it was built with."""
+        """The keys of ``data_generation_params.lane_params``, read-only: they are fixed when a vectorizer is built."""
         return MappingProxyType(asdict(self._lane_params))
 
     @property
@@ -131,7 +131,7 @@ class Vectorizer:
 
     @property
     def vectorizes_windows(self) -> bool:
-        """Whether :meth:`vectorize_windows` agrees with :meth:`vectorize`, which no subclass overrides."""
+        """Whether :meth:`vectorize_windows` agrees with :meth:`vectorize`: not if a subclass overrides the latter."""
         return getattr(self.vectorize, "__func__", None) is Vectorizer.vectorize
 
     def vectorize(
@@ -155,7 +155,7 @@ class Vectorizer:
             selected_track_id: The target; None for the AV.
             agent_centroid_m: Its world position in the current frame, (2,).
             agent_yaw_rad: Its world heading.
-            agent_from_world: Its frame, (3, 3).
+            agent_from_world: Transform from the world to its frame, (3, 3).
             history_frames: Frames, newest first, at most h + 1.
             history_agents: The agents of each.
             history_tl_faces: The traffic light faces of each; only those of the first are used.
@@ -204,7 +204,8 @@ class Vectorizer:
         """Return the surroundings of the targets of B windows.
 
         Args:
-            windows: B windows of at most h + 1 history and F future frames; only the faces of the newest are used.
+            windows: B windows of at most h + 1 history and F future frames; only the faces of the newest frame are
+                used.
             targets: Their targets.
             past: Past of the targets in their current frames, (B, h + 1).
 
@@ -215,10 +216,10 @@ class Vectorizer:
             M) int64; ``agent_trajectory_polyline`` (B, h + 1, 3) float32, x, y and heading of the target, and
             ``other_agents_polyline`` (B, M, h + 1, 3); ``lanes`` (B, 2 L, P, 3), alternating left and right boundaries,
             ``lanes_mid`` (B, L, P, 3), whose third value is the state of the light (0 unknown, 1 green, 2 yellow, 3
-            red, 4 no light), and ``crosswalks`` (B, X, Q, 3), float32. Those that end in ``_polyline`` have
-            ``..._polyline_availability``, the last three ``..._availabilities``, bool. All values are in metres and
-            radians in the frame of the target, and zero if unavailable. With ``model_params.route`` also the keys of
-            ``docs/samples.md`` for routes and the order of lanes; windows that are not
+            red, 4 no light), and ``crosswalks`` (B, X, Q, 3), float32. Keys that end in ``_polyline`` come with
+            ``..._polyline_availability``, the last three with ``..._availabilities``, bool. All values are in metres
+            and radians in the frame of the target, and zero if unavailable. With ``model_params.route`` also the keys
+            of ``docs/samples.md`` for routes and the lane graph; windows that are not
             :class:`~l5kit.lanes.routes.RoutedWindows` have no route.
 
         Raises:
@@ -278,12 +279,12 @@ class Vectorizer:
             log: The log of the windows.
             windows: B windows of at most h + 1 history and F future frames.
             targets: Their targets.
-            past: Past of the targets in their current frames: tensors.
-            most_rows: Largest total number of agents in the history frames of a window. Further ones would be ignored.
+            past: Past of the targets in their current frames, as tensors.
+            most_rows: Largest total number of agents in the history frames of a window; excess ones are ignored.
 
         Returns:
             One tensor for each key of :meth:`vectorize_windows`, of the same shape and dtype. A track id of 2**63 or
-            more, which samples cannot hold and the processor refuses, becomes negative; for logs with such ids,
+            more, which samples cannot hold and the host refuses, becomes negative; for logs with such ids,
             ``DeviceLog.has_large_ids`` is true.
 
         Raises:
@@ -295,8 +296,7 @@ class Vectorizer:
 
         if not self.runs_on_devices:
             raise InvalidArgumentError(
-                f"{self!r} has methods of its own or routes, which devices do not know; make its samples on the "
-                "processor"
+                f"{self!r} overrides methods or has routes, which devices do not support; make its samples on the host"
             )
         backend, (num_windows, num_frames) = log.backend, map(int, windows.is_there.shape)
         self.require_frames(windows.num_history, num_frames - windows.num_history)
@@ -325,7 +325,7 @@ class Vectorizer:
         return min(self.history_num_frames_agents + 1, num_history)
 
     def require_frames(self, num_history: int, num_future: int) -> None:
-        """Refuse windows with more frames than samples.
+        """Refuse windows with more frames than samples have.
 
         Raises:
             IndexError: There are more than h + 1 history frames or F future frames.
@@ -344,16 +344,16 @@ class Vectorizer:
         return other
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave the polylines out, which the receiving process can resample from the map."""
+        """Return the state without the polylines, which the receiving process can resample from the map."""
         return {name: value for name, value in vars(self).items() if name not in ("_map", "route_map")}
 
 
 def _require_as_many(num_windows: int, num_targets: int, past: RelativePoses) -> None:
-    """Refuse windows, targets and pasts of different numbers."""
+    """Refuse windows, targets and pasts of different lengths."""
     num_past = int(past.availabilities.shape[0])
     if not num_windows == num_targets == num_past:
         raise InvalidArgumentError(
-            f"windows, targets and past must be as many, got {num_windows}, {num_targets} and {num_past}"
+            f"windows, targets and past must have the same length, got {num_windows}, {num_targets} and {num_past}"
         )
 
 

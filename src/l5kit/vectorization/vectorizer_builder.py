@@ -13,25 +13,25 @@ from l5kit.vectorization.vector_map import VectorMap
 from l5kit.vectorization.vectorizer import Vectorizer
 
 _MOST_KEPT = 64
-"""Number of maps whose polylines are kept."""
+"""Number of maps whose polylines are cached."""
 
 
 class ManyMapsVectorizer(Vectorizer):
-    """Gives what is around a target, with lanes and crosswalks of the map that it is on, to the bit as for that alone.
+    """Vectorizer for many maps: lanes and crosswalks come from the map at each target.
 
-    The polylines of the maps used last are kept, so that memory does not grow with their number. It runs on the
-    processor, and samples have no routes.
+    Only the polylines of the most recently used maps are kept, so memory does not grow with the number of maps. It runs
+    on the host, and samples have no routes.
 
     Args:
         cfg: Configuration with ``model_params`` and ``data_generation_params``.
         maps: The maps.
 
     Raises:
-        ConfigError: A key of the configuration is missing or of the wrong type, or samples tell of routes.
+        ConfigError: A key of the configuration is missing or of the wrong type, or samples have routes.
 
     Attributes:
         maps: The maps.
-        mapAPI: The first of them.
+        mapAPI: The first map.
     """
 
     def __init__(self, cfg: Config, maps: SceneMaps) -> None:
@@ -42,16 +42,16 @@ class ManyMapsVectorizer(Vectorizer):
         super().__init__(cfg, maps.map_of([0]))
 
     def __repr__(self) -> str:
-        """Return the size of samples, and how many maps there are."""
+        """Return the number of agents of samples, and the maps."""
         return f"<{type(self).__name__}: {self.other_agents_num} agents, {self.maps!r}>"
 
     def _map_columns(
         self,
         windows: Windows,
         targets: Targets,
-        lane_rows: Int64Array,  # noqa: ARG002 as only samples with routes take rows of lanes
+        lane_rows: Int64Array,  # noqa: ARG002 only samples with routes need rows of lanes
     ) -> dict[str, NumericArray]:
-        """Return the map around targets, each on its own."""
+        """Return the columns of the map around each target, from its own map."""
         columns: dict[str, NumericArray] = self._map.polylines(np.zeros, len(targets))._asdict()
         rows = self.maps.rows_at(targets.centroids_m)
         for row in np.unique(rows).tolist():
@@ -67,16 +67,16 @@ class ManyMapsVectorizer(Vectorizer):
 
 
 def build_vectorizer(cfg: Config, data_manager: DataManager) -> Vectorizer:
-    """Return a vectorizer over the map of a configuration, or over the many maps of an index.
+    """Return a vectorizer for the map of a configuration, or for the many maps of an index.
 
     Args:
         cfg: Sections ``raster_params``, ``model_params`` and ``data_generation_params``.
         data_manager: Finds the map and meta.json.
 
     Raises:
-        ConfigError: A needed key, or a matrix of meta.json, is missing or of the wrong type.
+        ConfigError: A required key, or a matrix of meta.json, is missing or of the wrong type.
         FileNotFoundError: A file is missing.
-        TypeError: ``data_manager`` is something else, such as the path of a folder.
+        TypeError: ``data_manager`` is not a data manager, for example the path of a folder.
     """
     maps = maps_of_cfg(data_manager, cfg)
     return Vectorizer(cfg, maps.map_of([0])) if maps.is_single else ManyMapsVectorizer(cfg, maps)

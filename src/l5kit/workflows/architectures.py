@@ -13,7 +13,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 _PREFIXES = ("model.", "network.", "residual.")
 """Prefixes that wrappers add to names of weights.
 
-The last is that of :class:`KinematicResidual`, the one before it also that of :class:`PastDropout`.
+The last one is of :class:`KinematicResidual`; ``network.`` is also used by :class:`PastDropout`.
 """
 
 _BUFFERS = (
@@ -23,7 +23,7 @@ _BUFFERS = (
 )
 _BACKBONE = "model."
 _MOTION_HEAD = "motion_head.layers.layers.2.weight"
-"""Last layer of raster networks that are given the motion of the agent."""
+"""Last layer of raster networks with motion inputs."""
 
 _NUM_MAP_CHANNELS = 3
 _NUM_VALUES = 3
@@ -33,7 +33,7 @@ _NUM_QUERY_VALUES = 5
 """Values of a step of the query-centric model: x, y, their scales and yaw."""
 
 _MODES, _LEAST_STEPS = range(2, 11), 5
-"""Assumed numbers of modes, and least number of steps, of outputs."""
+"""Assumed numbers of modes, and minimum number of steps, of outputs."""
 
 _DIM_FEATURES = 256
 """Default number of features of an element of the vector planners."""

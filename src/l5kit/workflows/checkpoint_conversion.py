@@ -1,4 +1,4 @@
-"""Conversion of checkpoints of any kind to safetensors that contain the configuration of their training."""
+"""Conversion of checkpoints of any kind to safetensors files that include the configuration of their training."""
 
 import contextlib
 import os
@@ -70,7 +70,7 @@ def convert_checkpoint(
 
     Raises:
         FileNotFoundError: There is no such file, or no folder for the target.
-        InvalidArgumentError: The target has another suffix.
+        InvalidArgumentError: The target has the wrong suffix.
         FileExistsError: The target exists and ``overwrite`` is not set.
         ConfigError: A key of the configuration is unknown, missing, of the wrong type or out of range.
         CheckpointError: The source is not a checkpoint, is broken, or needs ``allow_pickle``.
@@ -118,8 +118,8 @@ def require_target(target: Path, *, suffixes: Sequence[str], overwrite: bool) ->
         overwrite: Whether an older file may be replaced.
 
     Raises:
-        InvalidArgumentError: It has another suffix.
-        FileExistsError: It exists and ``overwrite`` is not set.
+        InvalidArgumentError: The target has the wrong suffix.
+        FileExistsError: The target exists and ``overwrite`` is not set.
     """
     if target.suffix not in suffixes:
         endings = " or ".join(suffixes)

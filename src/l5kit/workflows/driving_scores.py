@@ -35,7 +35,7 @@ _MOST_SCENES: Final = 32
 
 
 class DrivingEvaluation:
-    """Lets a network in training drive scenes of a log, and scores it as ``l5kit simulate`` does.
+    """Closed-loop evaluation of a network in training on scenes of a log, scored like ``l5kit simulate``.
 
     The driving network is a copy in eval mode, as if loaded from a file, so neither the precision of the training nor
     compilation changes the result, and the random state of the training is unaffected.
@@ -67,7 +67,7 @@ class DrivingEvaluation:
         if not is_long.any():
             raise ConfigError(
                 f"val_driving.start_frame: {params.start_frame}, but no scene of {params.key} has two frames from "
-                "there on; name an earlier one, or another log"
+                "there on; choose an earlier frame, or another log"
             )
         long = np.flatnonzero(is_long)
         self._scenes = long[spread_indices(len(long), params.num_scenes)]
@@ -77,7 +77,7 @@ class DrivingEvaluation:
         self._samples = samples_to_drive(here, folder, self._log.facts)
         with torch.random.fork_rng():
             self._network = make_model(here.without_own_loss().from_scratch(), self._samples).eval()
-        self._driver_on(torch.device("cpu"))  # refuses configurations without batches before the training starts
+        self._driver_on(torch.device("cpu"))  # raises for configurations without batches before the training starts
 
     def sums_of(
         self, weights: Mapping[str, torch.Tensor], device: torch.device, *, rank: int = 0, world_size: int = 1
@@ -96,7 +96,7 @@ class DrivingEvaluation:
         self._network.load_state_dict({name: weights[name] for name in own})  # without the weights of a loss
         driver = self._driver_on(device)
         sums = np.zeros((len(_NAMES) + 1, 2))
-        if self._batches is None:  # nothing changes them, so read them once
+        if self._batches is None:  # read once, as they are immutable
             scenes = self._scenes[rank::world_size]
             self._batches = [
                 SceneBatch.of_scenes(
@@ -111,8 +111,8 @@ class DrivingEvaluation:
                 for together in [scenes[first : first + _MOST_SCENES].tolist()]
             ]
         for batch in self._batches:
-            who = self._params.agents
-            agents = None if who == "replay" else intelligent_traffic(POPULATIONS[who])
+            traffic = self._params.agents
+            agents = None if traffic == "replay" else intelligent_traffic(POPULATIONS[traffic])
             sums += _sums_of(SceneSimulation(batch, ego=EgoSeat(driver), agents=agents).run())
         return sums
 
@@ -142,7 +142,7 @@ def _sums_of(driven: DrivenScenes) -> Float64Array:
             scores = drives.details.scores
             names = ("score", *(metric.name for metric in METRICS))
             values = np.stack([getattr(scores, name) for name in names])[:, drives.has_score]
-            # NaN is a metric that does not apply and is left out; a missing score counts as 0
+            # ignore NaN, a metric that does not apply; a missing score counts as 0
             values[0] = np.where(np.isfinite(values[0]), values[0], 0.0)
             sums[:-1, 0] += np.nansum(values, axis=1)
             sums[:-1, 1] += np.count_nonzero(~np.isnan(values), axis=1)

@@ -75,7 +75,7 @@ class ExportFacts:
         network: Class of the network.
         licence: Licence of the weights.
         weights_sha256: Digest of the file of weights.
-        opset: Opset of ONNX; 0 for a torch program.
+        opset: ONNX opset; 0 for a torch program.
         inputs: Its inputs.
         outputs: Its outputs.
         checked: Results of the comparison with torch before the file was written.
@@ -107,17 +107,17 @@ class ExportFacts:
         """Return the facts among metadata.
 
         Raises:
-            CheckpointError: There are none, or those of a newer format.
+            CheckpointError: There are none, or they have a newer format.
         """
         if f"{_PREFIX}version" not in metadata:
             raise CheckpointError(
-                f"{file} is an ONNX file, but none of l5kit checkpoint export: nothing in it says which samples it "
-                "takes. Export a network of l5kit, or pass a torch.nn.Module of yours that runs it"
+                f"{file} is an ONNX file, but not one of l5kit checkpoint export: it does not state which samples it "
+                "takes. Export a network of l5kit, or pass your own torch.nn.Module that runs it"
             )
         version = metadata[f"{_PREFIX}version"]
         if version != str(EXPORT_FORMAT):
             raise CheckpointError(
-                f"{file} is an exported network of format {version}; this l5kit reads {EXPORT_FORMAT}. Export it anew"
+                f"{file} is an exported network of format {version}; this l5kit reads {EXPORT_FORMAT}. Export it again"
             )
         texts = {key.removeprefix(_PREFIX): text for key, text in metadata.items() if key.startswith(_PREFIX)}
         try:
@@ -148,7 +148,7 @@ class ExportedNetwork(nn.Module):
         self.file = file
         content = file.read_bytes()
         self._open(content)
-        # distinguishes networks with the same name, where their weights are needed as an identity
+        # identity of the weights, which distinguishes networks with the same name
         digest = np.frombuffer(hashlib.sha256(content).digest(), np.uint8).copy()
         self.register_buffer("digest", torch.from_numpy(digest))
         self.eval()
@@ -213,12 +213,12 @@ def read_facts(content: bytes, file: Path) -> ExportFacts:
         raise MissingDependencyError(f"{file} needs onnx and onnxruntime: {install_command('onnx')}") from error
     try:
         model = onnx.load_model_from_string(content)
-    except Exception as error:  # an error class of protobuf, which has two locations
-        raise CheckpointError(f"{file} is no ONNX file, or cut off: {error}") from error
+    except Exception as error:  # protobuf's error class has two possible import paths
+        raise CheckpointError(f"{file} is not an ONNX file, or is truncated: {error}") from error
     metadata = {each.key: each.value for each in model.metadata_props}
     facts = ExportFacts.from_metadata(metadata, file)
     if metadata.get(CHECKSUM_KEY) != checksum_of_model(model):
-        raise CheckpointError(f"{file} is broken or was changed: its checksum is another one; export it anew")
+        raise CheckpointError(f"{file} is broken or was changed: its checksum does not match; export it again")
     return facts
 
 

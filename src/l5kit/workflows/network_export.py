@@ -57,16 +57,16 @@ _FACTS_IN_PROGRAM: Final = "l5kit.json"
 
 _TRACED: Final = 4
 _BATCHES: Final = (1, 3, 8)
-"""Number of samples to trace a network with, and batch sizes to check the file with."""
+"""Number of samples for tracing a network, and batch sizes for checking the file."""
 
 _TOLERANCE: Final = 1e-5
 """Tolerance between values of the file and of torch, absolute and relative."""
 
 _MOST_BY_ROUNDING: Final = 1e-3
-"""Upper bound of the tolerance where rounding moves torch's own values further than that."""
+"""Upper bound of the tolerance if rounding moves torch's own values by more than that."""
 
 _OF_SUMS: Final = 32
-"""Factor on torch's own rounding: sums of a thousand terms in another order differ by up to its square root."""
+"""Factor on torch's own rounding: reordering a sum of a thousand terms changes it by up to the square root of that."""
 
 _UNITS: Final = (("positions", "m"), ("positions_all", "m"), ("yaws", "rad"), ("yaws_all", "rad"), ("scales", "m"))
 """Suffixes of keys of predictions, and their units."""
@@ -104,9 +104,9 @@ def export_network(
     Inputs have the names of the keys of samples, outputs those of predictions; processing of samples (units,
     differences to kinematic baselines, poses) is included. The number of samples is free, and that of agents if the
     network allows it. A network that samples motion tokens takes the uniform numbers as an input, ``token_uniforms``.
-    The file is run on samples of a log, in other batch sizes than it was traced with, and only published if it agrees
-    with torch: to 1e-5, or where torch itself varies more by rounding (when samples come one by one, or inputs and
-    weights change in their last bit), to 32 times that variation, as sums have another order, and at most 1e-3.
+    Before it is published, the file is run on samples of a log, with batch sizes that differ from tracing, and must
+    agree with torch to 1e-5. If torch itself varies more by rounding (with single samples, or with inputs and weights
+    changed in their last bit), 32 times that variation is allowed, as sums may be reordered, but at most 1e-3.
 
     Args:
         model: A trained network; or its weights, as :func:`load_model` takes them.
@@ -116,7 +116,7 @@ def export_network(
         overwrite: Replace an older file.
 
     Raises:
-        InvalidArgumentError: The target has another suffix, the log has no samples, or the network is an export.
+        InvalidArgumentError: The target has the wrong suffix, the log has no samples, or the network is an export.
         FileExistsError: The target exists and ``overwrite`` is not set.
         MissingDependencyError: A library of the extra ``onnx`` is missing.
         NetworkExportError: The network cannot be exported, or the file disagrees with torch.
@@ -134,7 +134,7 @@ def export_network(
     with torch.no_grad():
         network(dict(whole))  # errors of network or samples are reported as usual
         taken = inputs_that_count(network, whole)
-        # whether other numbers of agents than those of samples work; sizes of 1 could be confused with other sizes of 1
+        # Try other numbers of agents than that of the samples. A size of 1 could be confused with other sizes of 1.
         num_agents = _num_agents(taken)
         has_free_agents = num_agents > 1
         if has_free_agents:
@@ -207,7 +207,7 @@ def export_module(
                 )
             inputs.append(ExportedArray(name, tuple(shape), _dtype_of(value), unit, text))
 
-        # outputs, whose sizes may depend on the number of agents: the trace has them as sums with it
+        # outputs, whose sizes may depend on the number of agents: the trace has them as symbolic expressions
         (end,) = (node for node in program.graph.nodes if node.op == "output")
         described = []
         for (name, value), node in zip(outputs.items(), end.args[0], strict=True):
@@ -264,7 +264,7 @@ def _num_agents(batch: Mapping[str, torch.Tensor]) -> int:
 
 
 def _with_agents(batch: Mapping[str, torch.Tensor], num_agents: int) -> dict[str, torch.Tensor]:
-    """Return a batch with another number of agents, by repeating the first ones or dropping the last ones.
+    """Return a batch with a given number of agents, by repeating the first ones or dropping the last ones.
 
     Successive rows are of different agents, so that repeated ones are present, too.
     """

@@ -1,4 +1,4 @@
-"""Networks of the workflows, as recipes: the checked parameters of one kind of network, and its construction."""
+"""Network recipes of the workflows: checked parameters of one kind of network, and its construction."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ class NetworkRecipe(ABC):
     """Base of the recipes.
 
     Attributes:
-        params: The whole training.
+        params: Parameters of the training.
     """
 
     params: TrainingParams
@@ -80,7 +80,7 @@ class NetworkRecipe(ABC):
             return criteria[self.params.criterion or usual](reduction="none")
         named = self.params.own_criterion
         if named is None:
-            raise ConfigError("model_params.criterion: it names no class")
+            raise ConfigError("model_params.criterion: it does not name a class")
         criterion = named.make(nn.Module, {"reduction": "none"})
 
         # try it once: a criterion that takes the mean itself would count unavailable steps
@@ -106,7 +106,7 @@ class RasterRecipe(NetworkRecipe):
     """Base of the raster networks.
 
     Attributes:
-        params: The whole training.
+        params: Parameters of the training.
         backbone: The network.
     """
 
@@ -136,7 +136,7 @@ class RasterRecipe(NetworkRecipe):
             return self._build(num_channels, pretrained=True)
         except FileNotFoundError as error:
             warn_caller(
-                f"the training starts from random weights: {error}. Set model_params.pretrained to tell what you want",
+                f"the training starts from random weights: {error}. Set model_params.pretrained to choose explicitly",
                 UserWarning,
             )
             return self._build(num_channels, pretrained=False)
@@ -210,10 +210,10 @@ class _VectorArguments(_Hidden):
 
 @dataclass(frozen=True)
 class VectorRecipe(NetworkRecipe):
-    """Base of the vector networks; one with further parameters names their class, and has them as ``network``.
+    """Base of the vector networks; a subclass with further parameters sets ``own_params`` and has them as ``network``.
 
     Attributes:
-        params: The whole training.
+        params: Parameters of the training.
         sizes: Sizes of a sample.
         model: Parameters shared with other vector networks.
     """
@@ -267,16 +267,16 @@ class VectorPlannerRecipe(VectorRecipe):
             global_head_dropout=self.model.global_head_dropout,
             average_available_only=self.model.average_available_only,
             dim_features=self.model.dim_features,
-            normalize_targets=self.params.residual_to is None,  # which has its own units
+            normalize_targets=self.params.residual_to is None,  # the residual has its own units
         )
 
 
 @dataclass(frozen=True)
 class UrbanDriverRecipe(VectorRecipe):
-    """Urban Driver, which is unrolled in training, and in evaluations drives without the futures of other agents.
+    """Urban Driver, which is unrolled in training, and drives without the futures of other agents in evaluations.
 
     Attributes:
-        params: The whole training.
+        params: Parameters of the training.
         sizes: Sizes of a sample.
         model: Parameters shared with other vector networks.
         network: Parameters of the unrolling.
@@ -309,7 +309,7 @@ class SafePathNetRecipe(VectorRecipe):
     """SafePathNet, which predicts several trajectories of all agents together.
 
     Attributes:
-        params: The whole training.
+        params: Parameters of the training.
         sizes: Sizes of a sample.
         model: Parameters shared with other vector networks.
         network: Its further parameters.

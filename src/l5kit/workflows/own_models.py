@@ -79,7 +79,7 @@ class OwnModelRecipe(NetworkRecipe):
         """
         named, loss = self.params.own.model, self.params.own.loss
         if named is None:
-            raise ConfigError("model_params.model: it names no class")
+            raise ConfigError("model_params.model: it does not name a class")
         return OwnNetwork(
             named.make(nn.Module, self.offered),
             None if loss is None else loss.make(nn.Module, self.offered),
@@ -109,6 +109,6 @@ def require_outputs(network: nn.Module, samples: BaseEgoDataset | JoinedDataset)
         if is_training and not outputs["loss"].isfinite().all():
             raise ConfigError(
                 f"model_params.{'model' if own.loss is None else 'loss'}: 'loss' is {outputs['loss'].item()} on the "
-                "first and the last sample, before any step; where nothing is known of the future of a sample, a mean "
-                "over known steps has to be divided by at least 1"
+                "first and the last sample, before any step; for a sample without known future steps, a mean over "
+                "known steps must be divided by at least 1"
             )

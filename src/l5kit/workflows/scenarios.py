@@ -42,7 +42,7 @@ def check_tags(weights: Mapping[str, float]) -> None:
             raise ConfigError(
                 f"{_KEY}: there is no tag {name!r}{did_you_mean(name, (*_NAMES, OTHERS))}; "
                 f"there are {', '.join(_NAMES)}, and "
-                f"{OTHERS} for scenes with none of those that are named"
+                f"{OTHERS} for scenes without any of the named tags"
             )
 
 

@@ -86,7 +86,7 @@ class TrainedModel(nn.Module):
             SampleError: A sample of a dataset cannot be made; the cause is chained.
         """
         if isinstance(samples, Mapping):
-            # arrays, tensors and numbers become arrays; texts and other values are left out
+            # convert arrays, tensors and numbers to arrays; ignore strings and other values
             kinds = (np.ndarray, np.generic, torch.Tensor, float, int)
             columns = {key: value for key, value in samples.items() if isinstance(value, kinds)}
             batch = tensors_of(

@@ -48,9 +48,9 @@ def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool =
             )
         return dict(facts.config)
     config = read_checkpoint(file, allow_pickle=allow_pickle).config
-    beside = file.parent / CONFIG_FILE
-    if not config and beside.is_file():
-        return load_config_data(str(beside))
+    config_file = file.parent / CONFIG_FILE
+    if not config and config_file.is_file():
+        return load_config_data(str(config_file))
     if not config:
         raise ConfigError(
             f"{file} does not hold the configuration of its training, as the files of l5kit train do; name it with "
@@ -86,7 +86,7 @@ def load_network(
         if exported.facts.workflow != config.params.workflow:
             raise CheckpointMismatchError(
                 f"{file} is an exported network of {exported.facts.workflow}, and the configuration is of "
-                f"{config.params.workflow}; leave the configuration out, for that in the file"
+                f"{config.params.workflow}; omit the configuration to use the one in the file"
             )
         return exported
     # without pretrained weights, as all weights come from the file
@@ -106,7 +106,7 @@ def load_network(
             f"{file} does not fit {type(model).__name__}, as l5kit {__version__} makes it of this configuration.\n"
             f"{mismatch}\n"
             + (
-                "Code and weights that ship together fit: the installation mixes two versions of l5kit. Install it anew"
+                "Code and weights that ship together fit: the installation mixes two versions of l5kit. Reinstall it"
                 if is_shipped(file)
                 else "Take the configuration of its training; if this is it, another version of l5kit trained it: take "
                 "that one"

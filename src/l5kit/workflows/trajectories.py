@@ -22,10 +22,10 @@ class Trajectories:
     Attributes:
         predicted_m: Predicted positions, (N, T, 2).
         truth_m: True positions in the same frame, (N, T, 2).
-        is_known: Where these are known, (N, T).
+        is_known: Mask of known true positions, (N, T).
         past_m: Past positions, the current one first, (N, H + 1, 2).
-        past_yaws_rad: Headings there, (N, H + 1).
-        past_is_known: Where these are known, (N, H + 1).
+        past_yaws_rad: Past headings, (N, H + 1).
+        past_is_known: Mask of known past poses, (N, H + 1).
     """
 
     predicted_m: torch.Tensor
@@ -37,7 +37,7 @@ class Trajectories:
 
 
 def ego_trajectories(batch: Batch, outputs: Batch) -> Trajectories:
-    """Return the trajectory of the target of each sample; of several modes the likeliest."""
+    """Return the trajectory of the target of each sample, that of the likeliest mode if there are several."""
     return Trajectories(
         predicted_m=outputs["positions"],
         truth_m=batch["target_positions"],
@@ -107,7 +107,7 @@ TrajectoriesOf = Callable[[Batch, Batch], Trajectories]
 
 
 class TrajectoryScores:
-    """Accumulates errors of a model and of the kinematic baselines on the same trajectories.
+    """Accumulator of errors of a model and of the kinematic baselines on the same trajectories.
 
     Args:
         horizons_s: Horizons in seconds.
@@ -126,7 +126,7 @@ class TrajectoryScores:
         """Add the trajectories of a batch.
 
         Raises:
-            InvalidArgumentError: A horizon is beyond their end.
+            InvalidArgumentError: A horizon is beyond the end of the trajectories.
         """
         truth_m, is_known = trajectories.truth_m.float(), trajectories.is_known
         self._model.add(truth_m, trajectories.predicted_m.float(), is_known)

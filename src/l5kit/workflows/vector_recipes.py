@@ -24,7 +24,7 @@ _BATCH_SIZE: Final = 100
 _SAME: Final = 1e-6
 
 _LINEAR_FROM = 0.1
-"""Error beyond which the default loss is linear, in metres and radians."""
+"""Error above which the default loss is linear, in metres and radians."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class MotionTokenRecipe(VectorRecipe):
                 f"{key}: tokens of {num_steps} steps do not fill the {params.future_num_frames} steps of "
                 "future_num_frames; give a divisor of these"
             )
-        # a token lasts as long in the past as in the future, though steps may differ in length
+        # tokens have the same duration in past and future, though steps may differ
         token_s = num_steps * params.step_time_s
         num_past_steps = round(token_s / params.past_step_time_s)
         if abs(num_past_steps * params.past_step_time_s - token_s) > _SAME or num_past_steps == 0:
@@ -83,7 +83,7 @@ class MotionTokenRecipe(VectorRecipe):
         return dataclasses.replace(self, is_fitted_later=True)
 
     def build(self, samples: BaseEgoDataset | None) -> nn.Module:
-        """Return the network; without samples its tokens are still to be set."""
+        """Return the network; without samples, its tokens must be set later."""
         network = self.network
         built = MotionTokenModel(
             self.times,
@@ -102,7 +102,7 @@ class MotionTokenRecipe(VectorRecipe):
             **self._hidden(),
         )
         if samples is not None and not self.is_fitted_later:
-            # in batches of samples spread evenly over the log
+            # fit the tokens to batches of samples spread evenly over the log
             rows = spread_indices(len(samples), _MOST_SAMPLES).tolist()
             parts = (rows[first : first + _BATCH_SIZE] for first in range(0, len(rows), _BATCH_SIZE))
             batches = (collate(samples.__getitems__(part)) for part in parts)
@@ -117,11 +117,11 @@ class QueryCentricRecipe(VectorRecipe):
     Attributes:
         params: The whole training.
         sizes: Sizes of a sample.
-        model: What it has in common with other networks on vectors.
-        network: What it has of its own.
+        model: Parameters shared with other vector networks.
+        network: Its further parameters.
 
     Raises:
-        ConfigError: Heads do not divide the features, or there is a criterion that the loss has no use for.
+        ConfigError: Heads do not divide the features, or there is a criterion that the loss does not use.
     """
 
     own_params = QueryCentricParams
@@ -171,11 +171,11 @@ class RoutePlannerRecipe(VectorRecipe):
     Attributes:
         params: The whole training.
         sizes: Sizes of a sample.
-        model: What it has in common with other networks on vectors.
-        network: What it has of its own.
+        model: Parameters shared with other vector networks.
+        network: Its further parameters.
 
     Raises:
-        ConfigError: The features of elements cannot be shared by the heads of attention.
+        ConfigError: The heads of attention do not divide the features of elements.
     """
 
     own_params = RoutePlannerParams
@@ -190,7 +190,7 @@ class RoutePlannerRecipe(VectorRecipe):
 
     @property
     def sees_past(self) -> bool:
-        """Whether the network is given the past of the AV, more than its speed."""
+        """Whether the network sees the past of the AV, not only its speed."""
         return self.params.past_dropout_or_usual < 1.0
 
     def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002

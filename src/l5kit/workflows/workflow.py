@@ -1,4 +1,4 @@
-"""Workflows: the configuration of a training, typed once, and the samples and the network that it names."""
+"""Workflows: the typed configuration of a training, and its samples and network."""
 
 import copy
 import dataclasses
@@ -50,19 +50,19 @@ from l5kit.workflows.trajectories import TrajectoriesOf, agent_trajectories, ego
 from l5kit.workflows.vector_recipes import MotionTokenRecipe, QueryCentricRecipe, RoutePlannerRecipe
 
 Samples = BaseEgoDataset | JoinedDataset
-"""The samples of one log, or of several."""
+"""Samples of one or several logs."""
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """A row of the table of workflows: what sets one apart from the others.
+    """Definition of a workflow, a row of the table of workflows.
 
     Attributes:
         make_samples: Makes the dataset of a log.
-        recipe: The kind of network.
-        trajectories_of: Picks what is scored.
+        recipe: Class of the recipe of its network.
+        trajectories_of: Selects the scored trajectories.
         takes_perturbation: Whether the samples are of the AV, which can be perturbed.
-        schedule: Course of the learning rate, unless it is configured.
+        schedule: Default schedule of the learning rate.
         has_idle_weights: Whether the network has weights that no loss depends on.
         is_unrolled: Whether the network predicts step by step.
         has_own_residual: Whether the network itself learns differences to a kinematic baseline.
@@ -115,14 +115,14 @@ _WORKFLOWS: Final[Mapping[str, Workflow]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The configuration of a training: checked and typed once, beside the mapping that it was read from.
+    """Checked and typed configuration of a training, with the mapping that it was read from.
 
     Attributes:
-        mapping: A copy of what was given. Datasets and rasterizers of L5Kit 1.x take it, files keep it, and a training
-            that goes on is compared with it; all else is read from the other attributes.
-        params: The training.
-        workflow: What is trained.
-        network: How its network is built.
+        mapping: A copy of the given configuration. It is passed to datasets and rasterizers of L5Kit 1.x, stored in
+            files, and compared when a training is resumed; everything else uses the other attributes.
+        params: Parameters of the training.
+        workflow: The workflow.
+        network: Recipe of its network.
     """
 
     mapping: JsonObject = field(repr=False)
@@ -135,7 +135,7 @@ class TrainingConfig:
         """Read and check a configuration.
 
         Raises:
-            ConfigError: A key is missing, unknown, of the wrong type or out of range, or two do not go together.
+            ConfigError: A key is missing, unknown, of the wrong type or out of range, or two keys exclude each other.
         """
         params = TrainingParams.from_cfg(cfg)
         check_tags(params.train_loader.scenario_weights or {})
@@ -145,7 +145,7 @@ class TrainingConfig:
         return cls(copy.deepcopy(dict(cfg)), params, workflow, workflow.recipe.from_cfg(cfg, params))
 
     def _repr_html_(self) -> str:
-        """Return a table of the keys that were given, for notebooks."""
+        """Return a table of the given keys for notebooks."""
         keys = [(section, value) for section, value in self.mapping.items() if not isinstance(value, Mapping)]
         for section, values in self.mapping.items():
             if isinstance(values, Mapping):
@@ -153,12 +153,12 @@ class TrainingConfig:
         return html_table(f"{type(self).__name__} of {self.params.workflow}", ("key", "value"), keys)
 
     def with_resolved_folders(self, data_manager: LocalDataManager) -> Self:
-        """Return the same configuration with the folders that the patterns of its loaders find now.
+        """Return the configuration with the patterns of its loaders replaced by the matching folders.
 
-        Files of a training then name them, and one that goes on is refused where others have come or some are gone.
+        Files of a training then name the folders, and resuming it is refused if folders were added or removed.
 
         Raises:
-            ConfigError: A pattern finds none.
+            ConfigError: A pattern matches no folder.
         """
         params, mapping = self.params, dict(self.mapping)
         for section, loader in (("train_data_loader", params.train_loader), ("val_data_loader", params.val_loader)):
@@ -167,11 +167,11 @@ class TrainingConfig:
         return type(self).from_cfg(mapping)
 
     def from_scratch(self) -> Self:
-        """Return the same configuration with a network that starts from no weights of others."""
+        """Return the configuration with a network that starts without pretrained weights."""
         return dataclasses.replace(self, network=self.network.from_scratch())
 
     def without_own_loss(self) -> Self:
-        """Return the same configuration without the loss and the criterion of a user, which predictions do not need."""
+        """Return the configuration without the loss and criterion of a user, which predictions do not need."""
         own = dataclasses.replace(self.params.own, loss_value=None)
         criterion = None if self.params.own_criterion else self.params.criterion
         params = dataclasses.replace(self.params, own=own, criterion=criterion)
@@ -183,13 +183,13 @@ def open_samples(
 ) -> Samples:
     """Return the samples of a log, or of the logs of several folders, each with the map of its folder.
 
-    Logs are read from decoded files that are mapped into memory; they are made in the user's cache folder first.
+    Logs are read from decoded, memory-mapped files, which are created in the user's cache folder first.
 
     Args:
         config: The configuration.
-        loader: Which logs, scenes and agents.
-        data_manager: Finds logs and maps.
-        perturbed: Whether perturbations that are configured are made.
+        loader: Selection of logs, scenes and agents.
+        data_manager: Data manager of logs and maps.
+        perturbed: Whether configured perturbations are applied.
 
     Raises:
         FileNotFoundError: There is no such log or map.
@@ -207,7 +207,7 @@ def open_log_samples(
     log = ChunkedDataset(data_manager.require(loader.key)).open(cached="mmap")
     if loader.max_scene_id is not None:
         log = view_of_scenes(log, np.arange(min(loader.max_scene_id, len(log.scenes))))
-    # drawn by the seed of the training, and only where the recipe asks for it: evaluations are of what was driven
+    # seeded by the training, and only if configured; evaluations use the logged poses
     perturbation: Perturbation | None = None
     is_perturbed = perturbed and config.workflow.takes_perturbation and loader.perturb_probability > 0
     if is_perturbed and loader.perturb_kind == "recovery":
@@ -229,10 +229,10 @@ def make_model(config: TrainingConfig, samples: Samples | None = None) -> nn.Mod
 
     Args:
         config: The configuration.
-        samples: What it is trained on or predicts; None for what the configuration describes.
+        samples: Samples of the training or prediction; None for those of the configuration.
 
     Raises:
-        ConfigError: A class that the configuration names cannot be imported or made.
+        ConfigError: A class that the configuration names cannot be imported or created.
         FileNotFoundError: ``model_params.pretrained`` is true, and there are no ImageNet weights.
     """
     params, workflow = config.params, config.workflow
@@ -251,7 +251,7 @@ def make_model(config: TrainingConfig, samples: Samples | None = None) -> nn.Mod
             of_all_agents=workflow.trajectories_of is agent_trajectories,
             unit_m=params.residual_unit_m,
         )
-    # around the residual, whose baseline is a part of what is hidden
+    # wrap the residual, too, as its baseline depends on the hidden past
     if not params.past_dropout_or_usual or not config.network.sees_past:
         return network
     is_in_first_row = workflow.make_samples is ego_agent_vectors

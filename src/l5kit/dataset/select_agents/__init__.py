@@ -1,4 +1,4 @@
-"""The agents mask: which agents a model can be trained on."""
+"""The agents mask: selection of the agents that a model can be trained on."""
 
 from l5kit.dataset.select_agents.selection import select_agents
 from l5kit.dataset.select_agents.thresholds import (

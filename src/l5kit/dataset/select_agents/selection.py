@@ -12,7 +12,7 @@ from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 
 TABLE_STEPS = (0, 10, 30, 50)
-"""Least numbers of past and future frames for which the report counts rows."""
+"""Minimum numbers of past and future frames for which the report counts rows."""
 
 
 def select_agents(
@@ -28,7 +28,7 @@ def select_agents(
     """Compute the agents mask of a dataset, store it inside the dataset folder and print a report.
 
     Args:
-        zarr_dataset: An opened dataset, whose folder is writable.
+        zarr_dataset: An opened dataset in a writable folder.
         th_agent_prob: Strict lower bound of the summed probability of the kept classes.
         th_yaw_degree: Strict upper bound of the change of heading between two frames, degrees.
         th_extent_ratio: Strict upper bound of the ratio of areas between two frames.

@@ -32,11 +32,11 @@ def mask_folder(dataset: ChunkedDataset, probability: float) -> Path:
 def read_stored_mask(dataset: ChunkedDataset, thresholds: MaskThresholds) -> tuple[NumericArray | None, str]:
     """Return the mask (N, 2) stored in a dataset for given thresholds.
 
-    All spellings of the probability are tried (``0`` and ``0.0``). Masks of L5Kit 1.x do not record their other
-    thresholds, which are assumed to be the defaults.
+    All spellings of the probability are tried, such as ``0`` and ``0.0``. Masks of L5Kit 1.x do not record their other
+    thresholds; the defaults are assumed.
 
     Returns:
-        The mask, or None; and the reason why a stored mask cannot be used, or an empty text.
+        The mask, or None; and the reason why a stored mask cannot be used, or an empty string.
     """
     root = getattr(dataset, "root", None)
     if root is None:
@@ -46,7 +46,7 @@ def read_stored_mask(dataset: ChunkedDataset, thresholds: MaskThresholds) -> tup
     async def list_masks() -> list[str]:
         return [name async for name in root.store.list_dir(group)]
 
-    # the spelling of this package comes first
+    # prefer the spelling of this package
     names = [name for name in sync(list_masks()) if _as_number(name) == thresholds.probability]
     problem = ""
     for name in sorted(names, key=lambda name: (name != str(thresholds.probability), name)):
@@ -55,7 +55,7 @@ def read_stored_mask(dataset: ChunkedDataset, thresholds: MaskThresholds) -> tup
             problem = _problem_of(array, num_agents=len(dataset.agents), thresholds=thresholds)
             if not problem:
                 return _read_blocks(with_checked_lengths(array)), ""
-        except Exception as error:  # any error of zarr and its codecs for damaged files
+        except Exception as error:  # zarr and its codecs raise many types for damaged files
             problem = f"cannot be read ({type(error).__name__}: {error})"
         problem = f"the stored agents mask {name!r} {problem}"
     return None, problem
@@ -110,7 +110,7 @@ def require_no_mask(dataset: ChunkedDataset, probability: float) -> None:
     """
     if not dataset.path or not Path(dataset.path).is_dir():
         raise InvalidArgumentError(
-            f"an agents mask is stored inside a dataset folder, and {dataset.path!r} is none; "
+            f"an agents mask is stored inside a dataset folder, and {dataset.path!r} is not a folder; "
             "AgentDataset computes and caches the mask by itself"
         )
     if (Path(dataset.path) / "zarr.json").is_file():
@@ -136,9 +136,9 @@ def _as_number(name: str) -> float | None:
 
 
 def _read_blocks(array: Any) -> NumericArray:
-    """Return a whole array, in an anonymous file if it is large.
+    """Return a whole array, backed by an anonymous file if it is large.
 
-    Chunks are decoded by this thread one by one, since the threads of zarr keep memory for good.
+    This thread decodes the chunks one by one, since the threads of zarr never release their memory.
     """
     whole = scratch_array(array.shape, array.dtype)
     length = array.chunks[0]
@@ -158,11 +158,11 @@ def _read_blocks(array: Any) -> NumericArray:
 
 
 def _problem_of(array: object, *, num_agents: int, thresholds: MaskThresholds) -> str:
-    """Return why a stored mask cannot be used; an empty text if it can."""
+    """Return the reason why a stored mask cannot be used; an empty string if it can."""
     if not isinstance(array, zarr.Array) or array.shape != (num_agents, 2) or array.dtype.kind not in "ui":
         return f"does not fit the {num_agents} agents of the dataset"
     if array.dtype.str.startswith(">"):
-        return "is in big endian, as no agents mask is"
+        return "is big-endian, which agents masks never are"
     wanted = thresholds.as_attributes()
     usual = MaskThresholds(thresholds.probability).as_attributes()
     stored = {key: array.attrs.get(key, usual[key]) for key in wanted}

@@ -1,4 +1,4 @@
-"""Thresholds of the agents mask, and its conditions for single agents as L5Kit 1.x offers them."""
+"""Thresholds of the agents mask, and its conditions for single agents with the functions of L5Kit 1.x."""
 
 import math
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ def update_mask(mask: UInt32Array, agent_list: Sequence[int]) -> None:
 
     Args:
         mask: Changed in place: row i of a segment of n gets (i, n - 1 - i).
-        agent_list: Rows of the segment, in the order of time.
+        agent_list: Rows of the segment, in chronological order.
     """
     length = len(agent_list)
     rows = np.asarray(agent_list, dtype=np.int64)

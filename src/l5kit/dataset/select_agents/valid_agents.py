@@ -164,8 +164,8 @@ def find_valid_agents(
 def _for_kernel(records: RecordArray) -> RecordArray:
     """Return records for which the kernel is compiled only once, whatever their number and origin.
 
-    They are read-only, and at least two, as columns of fewer records are contiguous: empty records, which belong to no
-    frame, are appended.
+    They are read-only, and padded to at least two with empty records, which belong to no frame, as columns of a single
+    record would be contiguous and so have a different array type.
     """
     missing = max(2 - len(records), 0)
     shown = np.concatenate([records, np.zeros(missing, records.dtype)]) if missing else records.view()
@@ -220,7 +220,7 @@ def compute_readable_mask(
     mask = scratch_array((len(dataset.agents), 2), np.uint32)
     report: Counter[str] = Counter()
     errors: dict[int, CorruptedDataError] = {}
-    is_whole = kept_end_rows(dataset) is not None  # known to be sound, without an index in memory
+    is_whole = kept_end_rows(dataset) is not None  # known to be sound, so no index is needed
     index = None if is_whole else LogIndex.of(dataset).without_faces()
     scenes = check_scenes(dataset) if index is None else index.scenes
     is_sound = scenes.is_sound if index is None else index.is_scene_sound()
@@ -247,7 +247,7 @@ def compute_readable_mask(
 class _MaskOfScene:
     """The counts (N, 2) of consecutive agent rows, their first and end row, and the counts by reason.
 
-    Counts have the smallest dtype that holds them, usually a byte, which makes messages of workers a quarter as large.
+    Counts have the smallest dtype that holds them, usually a byte, which shrinks messages of workers to a quarter.
     """
 
     counts: NumericArray
@@ -292,7 +292,7 @@ def _check_intervals(intervals: Int64Array, first_frame: int, end_row: int) -> N
         frame = int(np.argmax(is_wrong))
         raise CorruptedDataError(
             f"agent_index_interval {intervals[frame].tolist()} of frame {first_frame + frame} must start where that of "
-            f"the frame before ends, and end at row {end_row} at the latest; "
+            f"the previous frame ends, and end at row {end_row} at the latest; "
             "run l5kit validate on the dataset and restore it from its source"
         )
 
@@ -318,7 +318,7 @@ def _mark_rows_kernel(
 ) -> None:
     """Write the counts (N, 2) and verdicts (N,) of the rows of consecutive frames.
 
-    ``tracks`` are the track index of each row, and the number of tracks; ``thresholds`` those of
+    ``tracks`` holds the track index of each row and the number of tracks; ``thresholds`` holds those of
     :class:`MaskThresholds`: probability, distance to the AV in metres, change of heading in degrees, ratio of areas.
     """
     slots, num_slots = tracks

@@ -1,4 +1,4 @@
-"""Convolutional networks from a raster to a vector: ResNets, a small one, and the small network of L5Kit 1.5.
+"""Convolutional backbones for rasters: ResNets, a small ResNet, and the small network of L5Kit 1.5.
 
 The ResNets are those of He et al., "Deep Residual Learning for Image Recognition" (2015), with the stride of a
 bottleneck in its 3x3 convolution. Their parameters have the names, shapes and order of torchvision's, whose weights can
@@ -54,7 +54,7 @@ class SmallCNN(nn.Sequential):
             Shape (B, features_dim).
 
         Raises:
-            TensorSizeError: The height or width is another.
+            TensorSizeError: The height or width is outside this range.
         """
         if _cnn_feature_size(image.shape[-2]) != 7 or _cnn_feature_size(image.shape[-1]) != 7:
             raise TensorSizeError(
@@ -161,7 +161,7 @@ _ARCHITECTURES: dict[str, tuple[Block, tuple[int, int, int, int]]] = {
 
 
 class ResNet(nn.Module):
-    """A residual network: a 7x7 convolution, four layers of blocks, the mean over the picture, a linear layer."""
+    """A residual network: a 7x7 convolution, four layers of blocks, the mean over the image, a linear layer."""
 
     def __init__(self, block: Block, num_blocks: tuple[int, int, int, int], num_classes: int) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return (B, num_classes) for pictures of shape (B, C, H, W)."""
+        """Return (B, num_classes) for images of shape (B, C, H, W)."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         logits: torch.Tensor = self.fc(torch.flatten(self.avgpool(x), 1))
@@ -268,15 +268,15 @@ def build_backbone(
 
     Args:
         model_arch: ``resnet18``, ``resnet34``, ``resnet50``, ``simple_cnn`` or ``small_resnet``.
-        num_input_channels: Channels C. A ResNet for other than 3 gets a new first convolution.
-        num_outputs: Values that the last layer gives.
+        num_input_channels: Channels C. A ResNet gets a new first convolution unless C is 3.
+        num_outputs: Outputs of the last layer.
         pretrained: Start a ResNet from ImageNet weights; the small networks have none.
         weights_file: File with ImageNet weights under torchvision's names. By default that of torchvision's first
             weights in the cache folder of torch hub. Nothing is downloaded.
 
     Raises:
         UnsupportedValueError: There is no such ``model_arch``.
-        FileNotFoundError: ``pretrained``, and the file is not there.
+        FileNotFoundError: ``pretrained`` is set, and the file does not exist.
         CheckpointMismatchError: The file holds other weights.
     """
     if model_arch == "simple_cnn":
@@ -300,7 +300,7 @@ def build_backbone(
         if num_input_channels != network.conv1.in_channels:
             warnings.warn(
                 f"pretrained weights are for 3 channels, the raster has {num_input_channels}: the first layer starts "
-                "anew",
+                "from random weights",
                 UserWarning,
                 stacklevel=3,
             )

@@ -31,7 +31,7 @@ class RasterizedPlanningModel(nn.Module):
         weights_file: File with these weights, instead of that in the cache folder of torch hub.
         average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.
         motion_step_time_s: Duration of past steps, to also use speed, acceleration and turn rate of the agent as
-            inputs, for new trainings; None for not, as in L5Kit 1.5.
+            inputs, for new trainings; None to disable it, as in L5Kit 1.5.
 
     Raises:
         UnsupportedValueError: There is no such ``model_arch``.

@@ -29,7 +29,7 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         weights_file: File with ImageNet weights, instead of that in the cache folder of torch hub.
         average_available_only: Average errors over available steps, instead of over all as L5Kit 1.5 does.
         motion_step_time_s: Duration of past steps, to also use speed, acceleration and turn rate of the agent as
-            inputs, for new trainings; None for not, as in L5Kit 1.5.
+            inputs, for new trainings; None to disable it, as in L5Kit 1.5.
 
     Raises:
         UnsupportedValueError: There is no such ``model_arch``.
@@ -38,7 +38,7 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         FileNotFoundError: ``pretrained``, and there is no file with ImageNet weights.
     """
 
-    _targets_per_step = 1  # a dummy number of targets, as that follows from the arguments checked here
+    _targets_per_step = 1  # disables the check of the base class, as the constructor checks its own arguments
 
     def __init__(
         self,

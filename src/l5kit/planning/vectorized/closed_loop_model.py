@@ -37,7 +37,7 @@ class _Unroll(NamedTuple):
 
     outputs: torch.Tensor  # (B, F, 3): scaled x, y and yaw in the frame of the step
     matrices: torch.Tensor  # (B, F, 3, 3): frame of the step from t0
-    yaws: torch.Tensor  # (B, F, 1): what to add to a yaw in t0 for the frame of the step
+    yaws: torch.Tensor  # (B, F, 1): offset from yaws in t0 to yaws in the frame of the step
     positions: torch.Tensor  # (B, F, 2): metres, t0
     headings: torch.Tensor  # (B, F, 1): radians, t0
     attention: torch.Tensor  # (B, F, N)
@@ -58,9 +58,9 @@ class VectorizedUnrollModel(VectorizedModel):
         criterion: Element-wise loss, such as ``torch.nn.L1Loss(reduction="none")``; None for a model that only
             predicts.
         global_head_dropout: Probability with which attention to an element is dropped in training.
-        disable_other_agents: Leave the other agents out.
-        disable_map: Leave lanes, crosswalks and boundaries out.
-        disable_lane_boundaries: Leave the boundaries of lanes out.
+        disable_other_agents: Ignore other agents.
+        disable_map: Ignore lanes, crosswalks and boundaries.
+        disable_lane_boundaries: Ignore lane boundaries.
         detach_unroll: Cut the gradient after each step.
         warmup_num_frames: First steps that are taken without gradient and do not count in the loss.
         discount_factor: Weight of the loss of a step after the warm-up, relative to the step before.
@@ -69,7 +69,7 @@ class VectorizedUnrollModel(VectorizedModel):
         agents_in_own_frame: Also embed the past of other agents in their own frames, for new trainings; L5Kit 1.5 does
             not.
         motion_step_time_s: Duration of past steps, to also embed speeds, accelerations and turn rates of agents, for
-            new trainings; None for not, as in L5Kit 1.5.
+            new trainings; None to disable it, as in L5Kit 1.5.
         use_route: Also embed the route, the goal and the positions of agents on the route, for new trainings; L5Kit 1.5
             does not. Samples need the keys of ``model_params.route``.
         average_available_only: Average the loss over the steps that count, instead of over all as L5Kit 1.5 does.
@@ -189,7 +189,7 @@ class VectorizedUnrollModel(VectorizedModel):
         if num_steps is None or self.training:
             if "target_availabilities" not in data_batch:
                 raise InvalidArgumentError(
-                    "the batch has no target_availabilities to tell how many steps to take; make the model with"
+                    "the batch has no target_availabilities, which give the number of steps; make the model with"
                     " num_unroll_steps=..., or use samples with targets"
                 )
             num_steps = data_batch["target_availabilities"].shape[1]
@@ -229,8 +229,8 @@ class VectorizedUnrollModel(VectorizedModel):
             ts_from_t0: From the frame of the data to the current one, shape (B, 3, 3).
             yaw_t0_from_ts: Heading of the current frame in that of the data in radians, shape (B, 1).
             yaw_ts_from_t0: The inverse, shape (B, 1).
-            zero: Not used; in L5Kit 1.5 zeros of shape (B, 1) to build matrices of.
-            one: Not used; likewise ones.
+            zero: Unused; in L5Kit 1.5, zeros of shape (B, 1) for building matrices.
+            one: Unused; in L5Kit 1.5, ones of the same shape.
 
         Returns:
             The four transforms, for the next frame instead of the current one.
@@ -244,7 +244,7 @@ class VectorizedUnrollModel(VectorizedModel):
         )
 
     def _unroll(self, data_batch: dict[str, torch.Tensor], num_steps: int) -> _Unroll:
-        """Take the steps."""
+        """Unroll the model for a number of steps."""
         elements = collect_elements(data_batch, not self.disable_lane_boundaries)
         timeline, timeline_available = _timeline_of_others(data_batch, elements, num_steps)
         types = self.type_embedding(data_batch).transpose(0, 1)
@@ -339,7 +339,7 @@ class VectorizedUnrollModel(VectorizedModel):
     def _fitted_steps(self, state: _EgoState, num_steps: int) -> torch.Tensor:
         """Return the steps and turns of the baseline, each in the frame of its start in metres and radians, (B, F, 3).
 
-        They are 0 where none is fitted.
+        They are 0 if no baseline is fitted.
         """
         past = state.polyline
         if not self.fits_motion:

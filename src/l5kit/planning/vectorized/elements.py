@@ -1,4 +1,4 @@
-"""The elements of a scene that the vector models look at, picked from a batch of samples."""
+"""Scene elements: the inputs of the vector models, selected from a batch of samples."""
 
 from typing import NamedTuple
 
@@ -11,25 +11,24 @@ from l5kit.planning.vectorized.common import pad_avail, pad_points
 class SceneElements(NamedTuple):
     """Polylines of a batch of scenes: x, y and yaw of agents, newest point first; x, y and 0 of the map.
 
-    (A named tuple and no dataclass, because TorchScript knows the one and not the other.)
+    It is a named tuple because TorchScript does not support dataclasses.
     """
 
     agents: torch.Tensor  # (B, 1 + A, Hn, 3): the agent of interest, then the others
     agents_available: torch.Tensor  # bool, (B, 1 + A, Hn)
-    static: torch.Tensor  # (B, S, P, 3): lanes, crosswalks and, unless they are left out, lane boundaries
+    static: torch.Tensor  # (B, S, P, 3): lanes, crosswalks and optionally lane boundaries
     static_available: torch.Tensor  # bool, (B, S, P)
 
 
 def collect_elements(data_batch: dict[str, torch.Tensor], with_boundaries: bool) -> SceneElements:
     """Return the elements of a batch of samples of the vectorised datasets.
 
-    The state of traffic lights, which is the third feature of the lanes, is left out: the models know it from the
-    embedding of the type.
+    The third feature of lanes, the state of traffic lights, is replaced by 0: models get it from the type embedding.
 
     Args:
         data_batch: ``agent_trajectory_polyline``, ``other_agents_polyline``, ``lanes_mid``, ``crosswalks`` and, with
             boundaries, ``lanes``, and the availabilities of each.
-        with_boundaries: Whether the boundaries of lanes are among the elements.
+        with_boundaries: Whether the elements include lane boundaries.
     """
     agents = torch.cat(
         (data_batch["agent_trajectory_polyline"].unsqueeze(1), data_batch["other_agents_polyline"]), dim=1

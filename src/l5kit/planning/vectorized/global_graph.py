@@ -85,9 +85,9 @@ class MLP(nn.Module):
     """Linear layers with ReLUs between them.
 
     Args:
-        input_dim: Features that come in.
-        hidden_dim: Features between the layers.
-        output_dim: Features that go out.
+        input_dim: Input features.
+        hidden_dim: Features of hidden layers.
+        output_dim: Output features.
         num_layers: Linear layers, at least 2.
 
     Raises:

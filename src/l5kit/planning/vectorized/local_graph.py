@@ -40,8 +40,8 @@ class LocalMLP(nn.Module):
     """A linear layer, a layer norm and a ReLU.
 
     Args:
-        dim_in: Features that come in and go out.
-        use_norm: Without the norm, the linear layer has a bias.
+        dim_in: Input and output features.
+        use_norm: Whether to use a layer norm; otherwise the linear layer has a bias.
     """
 
     def __init__(self, dim_in: int, use_norm: bool = True) -> None:
@@ -144,7 +144,7 @@ def max_over_points(points: torch.Tensor, invalid: torch.Tensor) -> torch.Tensor
 
 
 def _packing_pays(x: torch.Tensor) -> bool:
-    """Return whether to leave out empty polylines: not where it breaks a compiled graph or waits for the device."""
+    """Return whether to skip empty polylines: not if that breaks a compiled graph or waits for the device."""
     if not torch.jit.is_scripting() and torch.compiler.is_compiling():  # type: ignore[attr-defined]
         return False
     return x.is_cpu

@@ -21,20 +21,20 @@ class VectorizedModel(PolylineModel):
 
     Args:
         history_num_frames_ego: Past frames of the agent of interest; the samples already have at most that many.
-        history_num_frames_agents: Past frames of the other agents, likewise.
+        history_num_frames_agents: Past frames of the other agents; the samples already have at most that many.
         num_targets: Values to predict, 3 (x, y, yaw) for each future step.
         weights_scaling: Weights of the errors of x, y and yaw in the loss.
         criterion: Element-wise loss, such as ``torch.nn.L1Loss(reduction="none")``; None for a model that only
             predicts.
         global_head_dropout: Probability with which attention to an element is dropped in training.
-        disable_other_agents: Leave the other agents out.
-        disable_map: Leave lanes, crosswalks and boundaries out.
-        disable_lane_boundaries: Leave the boundaries of lanes out.
+        disable_other_agents: Ignore other agents.
+        disable_map: Ignore lanes, crosswalks and boundaries.
+        disable_lane_boundaries: Ignore lane boundaries.
         use_agent_labels: Embed cars, cyclists and pedestrians separately, for new trainings; L5Kit 1.5 does not.
         agents_in_own_frame: Also embed the past of other agents in their own frames, for new trainings; L5Kit 1.5 does
             not.
         motion_step_time_s: Duration of past steps, to also embed speeds, accelerations and turn rates of agents, for
-            new trainings; None for not, as in L5Kit 1.5.
+            new trainings; None to disable it, as in L5Kit 1.5.
         use_route: Also embed the route, the goal and the positions of agents on the route, for new trainings; L5Kit 1.5
             does not. Samples need the keys of ``model_params.route``.
         average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.

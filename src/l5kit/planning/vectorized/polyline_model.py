@@ -1,4 +1,4 @@
-"""Common part of all vector models: one embedding of each element of the scene, from polylines."""
+"""Base of all vector models: embeddings of the elements of a scene from their polylines."""
 
 import math
 
@@ -38,11 +38,11 @@ class PolylineModel(nn.Module):
         normalize_targets: Divide target positions by the typical distance of a car.
         use_agent_labels: Embed cars, cyclists and pedestrians separately; see :class:`VectorizedEmbedding`.
         agents_in_own_frame: Also embed the past of other agents in their own frames.
-        motion_step_time_s: Duration of past steps, to also embed the motion of agents; None for not.
+        motion_step_time_s: Duration of past steps, to also embed the motion of agents; None to disable it.
         use_route: Also embed the route, the goal and the positions of agents on the route.
-        disable_other_agents: Leave the other agents out.
-        disable_map: Leave lanes, crosswalks and boundaries out.
-        disable_lane_boundaries: Leave the boundaries of lanes out.
+        disable_other_agents: Ignore other agents.
+        disable_map: Ignore lanes, crosswalks and boundaries.
+        disable_lane_boundaries: Ignore lane boundaries.
 
     Raises:
         InvalidArgumentError: ``weights_scaling`` or ``num_steps`` do not fit steps of x, y and yaw.
@@ -109,7 +109,7 @@ class PolylineModel(nn.Module):
         """Return the routes of a batch of samples, None for a model without routes.
 
         Raises:
-            InvalidArgumentError: The model needs routes, and there is none in the batch.
+            InvalidArgumentError: The model needs routes, but the batch has none.
         """
         if self.route_embedding is None:
             return None
@@ -178,7 +178,7 @@ class PolylineModel(nn.Module):
 
         Args:
             agents_polys: Shape (B, 1 + A, P, 3).
-            static_polys: Shape (B, S, P', 3); P' may be another number of points.
+            static_polys: Shape (B, S, P', 3); P' may differ from P.
             agents_avail: True for points that are available, shape (B, 1 + A, P).
             static_avail: Likewise, shape (B, S, P').
             route: The route and the goal, which become two more elements at the end.

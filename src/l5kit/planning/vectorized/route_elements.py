@@ -22,17 +22,19 @@ _DIM_HIDDEN = 64
 
 
 class RouteElements(NamedTuple):
-    """The routes of a batch of scenes of A other agents; the target comes before these.
+    """The routes of a batch of scenes with A other agents; the target is the first agent.
 
-    (A named tuple and no dataclass, because TorchScript knows the one and not the other.)
+    It is a named tuple because TorchScript does not support dataclasses.
     """
 
-    polylines: torch.Tensor  # (B, 2, R, 3): x, y and 0 of the points of the route, and of the goal, the first of its R
-    available: torch.Tensor  # bool, (B, 2, R); there are no points behind one that is not
-    features: torch.Tensor  # (B, R, NUM_POINT_FEATURES): what else is known of the points of the route
+    polylines: (
+        torch.Tensor
+    )  # (B, 2, R, 3): x, y and 0 of the points of the route, and of the goal, which is the first of R points
+    available: torch.Tensor  # bool, (B, 2, R); unavailable points come last
+    features: torch.Tensor  # (B, R, NUM_POINT_FEATURES): further features of the points of the route
     edges_m: torch.Tensor  # (B, R, 2): from the route to the left and right edge of the lane
     sizes_m: torch.Tensor  # (B, 1 + A, 2): length and width
-    positions: torch.Tensor  # (B, 1 + A, 6), along the route, as ``all_other_agents_route_places`` of samples
+    positions: torch.Tensor  # (B, 1 + A, 6): along the route, like ``all_other_agents_route_places`` of samples
     has_position: torch.Tensor  # bool, (B, 1 + A)
 
 
@@ -75,9 +77,9 @@ def collect_route(data_batch: dict[str, torch.Tensor]) -> RouteElements:
 def positions_on_route(
     route: RouteElements, poses: torch.Tensor, velocities_mps: torch.Tensor, is_there: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return positions of vehicles along the points of a route, for states that are not in samples.
+    """Return positions of vehicles along a route, for states that are not in samples.
 
-    It is differentiable. The first segment extends before the route and the last one after it.
+    It is differentiable. The first segment extends backwards and the last one forwards beyond the route.
 
     Args:
         route: The route, in any frame.
@@ -90,7 +92,7 @@ def positions_on_route(
     """
     points, has_stretch = route.polylines[:, 0, :, :2], route.available[:, 0, 1:]
     segments = points[:, 1:] - points[:, :-1]
-    # a length of 0 has no gradient
+    # replace missing segments, as the gradient of a length of 0 is undefined
     segments = torch.where(has_stretch.unsqueeze(-1), segments, torch.ones_like(segments))
     lengths = torch.sqrt((segments * segments).sum(dim=-1).clamp(min=1e-6))  # (B, R - 1)
     directions = segments / lengths.unsqueeze(-1)
@@ -125,9 +127,9 @@ def positions_on_route(
 
 
 class RouteEmbedding(nn.Module):
-    """Embeds what polylines do not tell of a route: limits and lights at its points, and where agents are along it.
+    """Embedding of route properties beyond its polyline: limits and lights at its points, and positions of agents.
 
-    For new trainings; L5Kit 1.5 knows no routes.
+    For new trainings; L5Kit 1.5 has no routes.
 
     Args:
         dim_local: Features of a point and of a polyline.
@@ -142,16 +144,16 @@ class RouteEmbedding(nn.Module):
         self.norm = nn.LayerNorm(dim_local)
 
     def forward(self, route: RouteElements) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what is added to the features of points, (B, 2, R, dim_local), and to agents, (B, 1 + A, dim_local).
+        """Return the embeddings to add to points, (B, 2, R, dim_local), and to agents, (B, 1 + A, dim_local).
 
-        It is 0 for agents without a position along the route.
+        Those of agents without a position along the route are 0.
         """
-        of_points = F.pad(self.points(route.features).unsqueeze(1), [0, 0, 0, 0, 0, 1])  # nothing to the goal
+        of_points = F.pad(self.points(route.features).unsqueeze(1), [0, 0, 0, 0, 0, 1])  # zeros for the goal
         own_mps, own_sizes_m = route.positions[:, :1, 2:3], route.sizes_m[:, :1]
         features = position_features(route.positions, route.has_position, route.sizes_m, own_mps, own_sizes_m)
         of_positions: torch.Tensor = self.norm(self.places(features))
         return of_points, of_positions * route.has_position.unsqueeze(-1)
 
     def types_of(self, num_items: int) -> torch.Tensor:
-        """Return what the elements are, (B, 2, dim_global)."""
+        """Return the type embeddings of the elements, (B, 2, dim_global)."""
         return self.types.weight.unsqueeze(0).expand(num_items, -1, -1)

@@ -1,4 +1,4 @@
-"""Features of the route planner: what it sees of the target, its route, other agents and lanes."""
+"""Input features of the route planner: target, route, other agents and lanes."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -15,11 +15,11 @@ _SPEED_MPS, _BRAKING_MPS2, _HEADWAY_S = 10.0, 3.0, 2.0
 """Units of the features: distances along and across routes, sizes of boxes, speeds, decelerations, times."""
 
 _MAX_FEATURE = 5.0
-"""Limit of features of agents, which noise and great distances may drive far."""
+"""Bound of the features of agents, which noise and large distances may exceed."""
 
 _STATIONARY_MPS = 0.1
 _NUM_LIGHTS = 5
-"""States of a light in samples: unknown, green, yellow, red, none there."""
+"""States of a light in samples: unknown, green, yellow, red, no light."""
 
 _AGENT_LABELS = tuple(
     PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"] for name in ("CAR", "CYCLIST", "PEDESTRIAN")
@@ -27,26 +27,27 @@ _AGENT_LABELS = tuple(
 _OF_TARGET, _OF_TARGET_ON_ROUTE, _OF_ROUTE_POINT = 5, 12, 15
 _OF_GAP = 5
 _OF_AGENT, _OF_AGENT_ON_ROUTE, _OF_LANE, _OF_LANE_ON_ROUTE, _OF_LANE_POINT = 12, 9 + _OF_GAP, 6, 2, 3
-"""Features of each kind of element; those on the route are further ones, among them those of the gap to the target."""
+"""Number of features of each kind of element; features on the route are additional, and include the gap to the
+target."""
 
 NUM_POINT_FEATURES: Final = _OF_ROUTE_POINT - 4
-"""Features of a point of a route beside where it is and heads."""
+"""Features of a point of a route in addition to its position and heading."""
 
 NUM_POSITION_FEATURES: Final = _OF_AGENT_ON_ROUTE
 """Features of a box along a route."""
 
 
 class RouteFeatures(NamedTuple):
-    """What the route planner sees of B samples, in units of about 1; 0 for what is not there.
+    """Features of B samples for the route planner, scaled to about 1; 0 for absent elements.
 
     Attributes:
-        speeds_mps: Current speeds of the targets ahead, at least 0, (B,).
-        rear_axles_m: How far their centres are ahead of their rear axles, (B,).
-        target: The target, its route, whom it follows there and its past, (B, F).
+        speeds_mps: Current forward speeds of the targets, at least 0, (B,).
+        rear_axles_m: Distances of their centres from their rear axles, (B,).
+        target: The target, its past, its route and its leader there, (B, F).
         agents: Other agents, (B, A, F).
-        agents_there: Which of them are in the current frame, bool (B, A).
+        agents_there: Mask of agents in the current frame, bool (B, A).
         lanes: Lanes, (B, L, F).
-        lanes_there: Lanes that have a point, bool (B, L).
+        lanes_there: Mask of lanes with a known point, bool (B, L).
     """
 
     speeds_mps: torch.Tensor
@@ -60,11 +61,11 @@ class RouteFeatures(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RouteInputs:
-    """Which features the route planner gets, and how they are made of a batch.
+    """Selection of the input features of the route planner, and their computation from a batch.
 
     Attributes:
         past_step_time_s: Seconds between two past steps.
-        num_past: Past steps of the target that are shown beside its speed, 0 for none.
+        num_past: Past steps of the target in addition to its speed; 0 for none.
         num_lane_points: Points of a lane.
         num_route_points: Points of the route.
         with_route: Whether samples have a route.
@@ -98,14 +99,14 @@ class RouteInputs:
     def features_of(self, batch: dict[str, torch.Tensor], *, with_agents: bool = True) -> RouteFeatures:
         """Return the features of a batch of vector samples.
 
-        The speed is that of the last past step, as in closed loop; ``speed`` of samples may be that of the next one.
+        The speed is that of the last past step, as in closed loop; ``speed`` of samples may be that of the next step.
 
         Args:
-            batch: Samples of the vectorised datasets, with the keys of ``model_params.route`` where there is a route.
-            with_agents: Whether other agents are shown; else none is there.
+            batch: Samples of the vectorised datasets, with the keys of ``model_params.route`` if ``with_route``.
+            with_agents: Whether to include other agents; otherwise all are masked.
 
         Raises:
-            InvalidArgumentError: There is no route in the batch, or it has another number of points.
+            InvalidArgumentError: The batch has no route, or routes with a different number of points.
         """
         past_m, past_known = batch["history_positions"], batch["history_availabilities"] > 0
         speeds_mps = current_velocities(past_m, past_known, self.past_step_time_s)[..., 0].clamp(min=0.0)
@@ -115,7 +116,7 @@ class RouteInputs:
                 (
                     speeds_mps / _SPEED_MPS,
                     (speeds_mps < _STATIONARY_MPS).to(past_m.dtype),
-                    past_known[:, 1:].any(dim=1).to(past_m.dtype),  # else its speed is not known
+                    past_known[:, 1:].any(dim=1).to(past_m.dtype),  # whether its speed is known
                     sizes_m[:, 0] / _LENGTH_M,
                     sizes_m[:, 1] / _WIDTH_M,
                 ),
@@ -123,7 +124,7 @@ class RouteInputs:
             )
         ]
         if self.num_past:
-            # where it was, without the current frame, which is the origin
+            # past poses, without the current one, which is the origin
             shown = slice(1, self.num_past + 1)
             known = past_known[:, shown, None]
             poses = torch.cat((past_m[:, shown] / _NEAR_M, batch["history_yaws"][:, shown], known), dim=-1)
@@ -134,12 +135,12 @@ class RouteInputs:
         if not with_agents:
             agents_there = torch.zeros_like(agents_there)
         if self.with_route and self.agents_along_route:
-            # once more the features of the nearest agent ahead in the corridor of the route, or 0: it says how to
-            # follow, and is not to be picked out of all agents first
+            # Repeat the features of the nearest agent ahead in the corridor of the route, or 0 without one. It
+            # determines how to follow, and need not be found among all agents this way.
             positions, features = batch["all_other_agents_route_places"], agents[..., -NUM_POSITION_FEATURES:]
             leads = agents_there & batch["all_other_agents_route_availability"]
             leads = leads & (positions[..., 5] > 0) & (positions[..., 0] > 0)
-            if leads.shape[1] == 0:  # of nobody there is no nearest
+            if leads.shape[1] == 0:  # argmin needs at least one agent
                 leader = features.sum(dim=1)
             else:
                 ahead_m = torch.where(leads, positions[..., 0], torch.full_like(positions[..., 0], torch.inf))
@@ -158,7 +159,7 @@ class RouteInputs:
         )
 
     def _route_of(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Return the route and where the target is beside it, (B, F)."""
+        """Return the features of the route and of the target's position on it, (B, F)."""
         require_route(batch)
         poses = batch["route_polyline"]
         if poses.shape[1] != self.num_route_points:
@@ -176,7 +177,7 @@ class RouteInputs:
             dim=-1,
         )
         position, has_position = batch["agent_route_place"], batch["agent_route_availability"].unsqueeze(-1)
-        # its own speeds along and across the route are left out: they would tell how it turns
+        # omit its own speeds along and across the route, which would reveal how it turns
         own = torch.stack(
             (position[:, 1] / _NEAR_M, position[:, 4].cos(), position[:, 4].sin(), position[:, 5]), dim=-1
         )
@@ -185,12 +186,12 @@ class RouteInputs:
             _masked(points, known).flatten(1),
             _masked(torch.cat((own, batch["route_gaps"] / _FAR_M, has_position), dim=-1), has_position),
             _masked(torch.cat((batch["goal_position"] / _FAR_M, has_goal), dim=-1), has_goal),
-            _masked(batch["route_gaps"] / _SPEED_MPS, has_position).clamp(max=1.0),  # finer where they are near
+            _masked(batch["route_gaps"] / _SPEED_MPS, has_position).clamp(max=1.0),  # finer resolution of small gaps
         )
         return torch.cat(parts, dim=-1)
 
     def _agents_of(self, batch: dict[str, torch.Tensor], speeds_mps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return other agents, (B, A, F), and which are there, (B, A)."""
+        """Return the features of other agents, (B, A, F), and the mask of present ones, (B, A)."""
         past_m, known = batch["all_other_agents_history_positions"], batch["all_other_agents_history_availability"] > 0
         velocities_mps = current_velocities(past_m, known, self.past_step_time_s)
         yaws, sizes_m = (
@@ -221,7 +222,7 @@ class RouteInputs:
         return _masked(features, there.unsqueeze(-1)).clamp(-_MAX_FEATURE, _MAX_FEATURE), there
 
     def _lanes_of(self, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return lanes, (B, L, F), and which are there, (B, L)."""
+        """Return the features of lanes, (B, L, F), and the mask of present ones, (B, L)."""
         points, known = batch["lanes_mid"], batch["lanes_mid_availabilities"] > 0
         there = known.any(dim=-1)
         is_known = known.unsqueeze(-1)
@@ -248,11 +249,11 @@ def require_route(batch: dict[str, torch.Tensor]) -> None:
         )
 
 
-# TorchScript, to which the next functions are compiled, knows no globals: units are defaults of arguments
+# TorchScript, to which the following functions are compiled, has no globals, so units are default arguments
 def route_point_features(
     batch: dict[str, torch.Tensor], speed_mps: float = _SPEED_MPS, near_m: float = _NEAR_M
 ) -> torch.Tensor:
-    """Return limits, lights and the like at the points of routes, (B, R, NUM_POINT_FEATURES), 0 where none is there.
+    """Return limits, lights and other features of the points of routes, (B, R, NUM_POINT_FEATURES), 0 if absent.
 
     Args:
         batch: Samples with a route.
@@ -284,34 +285,34 @@ def position_features(
     braking_mps2: float = _BRAKING_MPS2,
     headway_s: float = _HEADWAY_S,
 ) -> torch.Tensor:
-    """Return features of boxes along a route, (B, A, NUM_POSITION_FEATURES), 0 for those that have no position on it.
+    """Return features of boxes along a route, (B, A, NUM_POSITION_FEATURES), 0 for boxes without a position on it.
 
-    The last ones are of the gap between bumpers, on which following and stopping depend: a target that is shown the
-    distances of centres alone stops a metre or two too late.
+    The last ones describe the gap between bumpers, on which following and stopping depend: with distances of centres
+    only, the target stops one or two metres too late.
 
     Args:
         positions: As ``all_other_agents_route_places`` of samples, (B, A, 6).
         has_position: bool (B, A).
         sizes_m: Length and width of the boxes, (B, A, 2).
-        own_mps: Speed of the target, in a shape that broadcasts to (B, A, 1).
-        own_sizes_m: Length and width of the target, in a shape that broadcasts to (B, A, 2).
-        far_m: Unit of metres along the route.
-        near_m: Unit of metres across it.
-        width_m: Unit of metres between two boxes side by side.
+        own_mps: Speed of the target, broadcastable to (B, A, 1).
+        own_sizes_m: Length and width of the target, broadcastable to (B, A, 2).
+        far_m: Unit of distances along the route, metres.
+        near_m: Unit of distances across the route, metres.
+        width_m: Unit of the lateral gap between two boxes, metres.
         speed_mps: Unit of speeds.
         braking_mps2: Unit of decelerations.
         headway_s: Unit of times.
     """
     known = has_position.unsqueeze(-1)
     cos, sin = positions[..., 4:5].cos(), positions[..., 4:5].sin()
-    # boxes reach further along the route the less they are across it
+    # half extents of boxes along and across the route, by their heading
     lengths_m, widths_m = sizes_m[..., :1], sizes_m[..., 1:2]
     along_m = 0.5 * (cos.abs() * lengths_m + sin.abs() * widths_m + own_sizes_m[..., :1])
     across_m = 0.5 * (sin.abs() * lengths_m + cos.abs() * widths_m + own_sizes_m[..., 1:2])
     gaps_m = positions[..., :1].abs() - along_m
     closing_mps = (own_mps - positions[..., 2:3]) * positions[..., :1].sign()
     short_m = gaps_m.clamp(min=1.0)
-    needed_mps2 = 0.5 * closing_mps.clamp(min=0.0).square() / short_m  # of braking, not to touch
+    needed_mps2 = 0.5 * closing_mps.clamp(min=0.0).square() / short_m  # deceleration that avoids contact
     features = (
         positions[..., :1] / far_m,
         positions[..., 1:2] / near_m,
@@ -322,7 +323,7 @@ def position_features(
         positions[..., 5:],
         known,
         (0.5 * gaps_m / near_m).clamp(-1.0, 1.0),
-        (closing_mps / short_m).clamp(-1.0, 2.0),  # in 1/s, of the time to collision
+        (closing_mps / short_m).clamp(-1.0, 2.0),  # inverse time to collision, 1/s
         (needed_mps2 / braking_mps2).clamp(max=2.0),
         (short_m / own_mps.clamp(min=1.0) / headway_s).clamp(max=2.0),
         ((positions[..., 1:2].abs() - across_m) / width_m).clamp(-1.0, 2.0),
@@ -331,10 +332,10 @@ def position_features(
 
 
 def _one_hot(lights: torch.Tensor, num_lights: int = _NUM_LIGHTS) -> torch.Tensor:
-    """Return the states of lights as flags, (..., 5), all of them False for a state that is none of these."""
+    """Return the states of lights as one-hot flags, (..., 5), all False for unknown values."""
     return lights.unsqueeze(-1) == torch.arange(num_lights, device=lights.device)
 
 
 def _masked(values: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
-    """Return values where they are there, else 0, also where they are not finite."""
+    """Return values where the mask is True and 0 elsewhere, even for values that are not finite."""
     return torch.where(is_there, values, torch.zeros_like(values))

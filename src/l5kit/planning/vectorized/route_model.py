@@ -24,7 +24,7 @@ class RoutePlannerModel(nn.Module):
 
     New in 2.0. Small networks embed the target with its route, each other agent and each lane; the embeddings of agents
     and of lanes are pooled, and a decoder makes trajectories of all three. In train mode ``forward`` returns the
-    losses, in eval mode the trajectories. They depend neither on absent elements nor on the order of the others.
+    losses, in eval mode the trajectories. Results depend neither on absent elements nor on the order of present ones.
 
     Args:
         inputs: Its features.
@@ -38,8 +38,8 @@ class RoutePlannerModel(nn.Module):
         modes_weight: Weight of the cross entropy of modes in the loss.
         loss_decay_s: Time after which the weight of a step in the loss has decayed to 1/e; None for equal weights.
         criterion: Element-wise loss; None for a model that only predicts.
-        disable_other_agents: Leave the other agents out.
-        disable_map: Leave lanes out, but not the route.
+        disable_other_agents: Ignore other agents.
+        disable_map: Ignore lanes, but not the route.
 
     Raises:
         InvalidArgumentError: A count is below 1, there are not three weights, ``loss_decay_s`` is not above 0, or the
@@ -96,7 +96,7 @@ class RoutePlannerModel(nn.Module):
         """Return the losses in train mode, the trajectories in eval mode; the batch is not changed.
 
         Args:
-            data_batch: What :meth:`RouteInputs.features_of` takes. In train mode also ``target_positions`` (B, T, 2) in
+            data_batch: Inputs of :meth:`RouteInputs.features_of`. In train mode also ``target_positions`` (B, T, 2) in
                 metres, ``target_yaws`` (B, T, 1) in radians and ``target_availabilities`` (B, T).
 
         Returns:
@@ -105,7 +105,7 @@ class RoutePlannerModel(nn.Module):
             (B, M, T, 2), ``yaws_all`` (B, M, T, 1) and ``mode_logits`` (B, M), in the frame of the target.
 
         Raises:
-            InvalidArgumentError: The batch has no route, or one of another number of points.
+            InvalidArgumentError: The batch has no route, or routes with a different number of points.
             NotImplementedError: In train mode without a criterion.
         """
         features = self.inputs.features_of(data_batch, with_agents=not self.disable_other_agents)

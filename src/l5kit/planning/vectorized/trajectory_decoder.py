@@ -91,10 +91,10 @@ def poses_of_controls(
     speeds at both ends of the step, along the heading at its middle.
 
     Args:
-        accelerations_mps2: In each step, (..., T).
-        curvatures_per_m: Of the path of the rear axle in each step, positive to the left, (..., T).
+        accelerations_mps2: Acceleration in each step, (..., T).
+        curvatures_per_m: Curvature of the path of the rear axle in each step, positive to the left, (..., T).
         speeds_mps: Current speeds along the heading, at least 0, (...), or with axes of length 1.
-        rear_axles_m: Distance of the centre from the rear axle, likewise.
+        rear_axles_m: Distance of the centre from the rear axle, of the same shape.
         step_time_s: Duration of a step, seconds.
     """
     now_mps, rear_axles_m = speeds_mps.unsqueeze(-1), rear_axles_m.unsqueeze(-1)
