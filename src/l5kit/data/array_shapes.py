@@ -1,4 +1,4 @@
-"""Shapes of arrays that travel together, which a dataclass of arrays checks once, and arrays nobody may write to."""
+"""Array shapes: checks of the arrays of dataclasses, and read-only arrays."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -14,17 +14,17 @@ _Parts = TypeVar("_Parts")
 
 
 def require_shapes(holder: object, **expected: tuple[int, ...]) -> None:
-    """Refuse a dataclass of arrays whose shapes do not fit together.
+    """Refuse a dataclass of arrays with mismatched shapes.
 
-    Classes that are made for each sample compare their shapes themselves, which takes a third of the time, and call
+    Classes created for each sample compare their shapes themselves, which takes a third of the time, and call
     :func:`refuse_shapes`.
 
     Args:
-        holder: Has the arrays as attributes.
-        **expected: The shape of each.
+        holder: Object with the arrays as attributes.
+        **expected: Expected shape of each array.
 
     Raises:
-        InvalidArgumentError: One has another shape.
+        InvalidArgumentError: An array has another shape.
     """
     for name, shape in expected.items():
         if getattr(holder, name).shape != shape:
@@ -32,22 +32,22 @@ def require_shapes(holder: object, **expected: tuple[int, ...]) -> None:
 
 
 def refuse_shapes(holder: object, **expected: tuple[int, ...]) -> NoReturn:
-    """Raise an InvalidArgumentError that lists the shapes that were expected and found."""
+    """Raise an InvalidArgumentError with the expected and actual shapes."""
     rows = ", ".join(f"{name} {getattr(holder, name).shape} for {shape}" for name, shape in expected.items())
     raise InvalidArgumentError(f"{type(holder).__name__}: shapes do not fit; found and expected are {rows}")
 
 
 def require_starts(holder: object, name: str, *, num_parts: int, end: int) -> None:
-    """Refuse a dataclass whose lists of different lengths do not fit into the array that holds them all.
+    """Refuse a dataclass whose lists do not fill the array that stores them one after the other.
 
     Args:
-        holder: Has the starts as an attribute.
-        name: The attribute: where each list starts and where the last one ends, (num_parts + 1,).
+        holder: Object with the starts as an attribute.
+        name: Name of that attribute: start of each list and end of the last, (num_parts + 1,).
         num_parts: Number of lists.
-        end: Length of the array that holds them.
+        end: Length of the array that stores them.
 
     Raises:
-        InvalidArgumentError: The starts have another shape, or do not go from 0 to the end.
+        InvalidArgumentError: The starts have another shape, or do not run from 0 to the end.
     """
     starts = getattr(holder, name)
     if starts.shape != (num_parts + 1,) or starts[0] != 0 or starts[-1] != end:
@@ -58,7 +58,7 @@ def require_starts(holder: object, name: str, *, num_parts: int, end: int) -> No
 
 
 def as_read_only(array: NumericArray) -> NumericArray:
-    """Return a view that nobody may write to: of one kind for kernels, whether the array itself may be written to."""
+    """Return a read-only view: a single kind of array for kernels, whether the original is writable or not."""
     if not array.flags.writeable:
         return array
     view = array.view()
@@ -67,22 +67,22 @@ def as_read_only(array: NumericArray) -> NumericArray:
 
 
 def as_kernel_array(array: NumericArray, dtype: DTypeLike | None = None) -> NumericArray:
-    """Return a read-only view in the one layout that a kernel is compiled for; a copy where it lies otherwise.
+    """Return a read-only view in the only layout that kernels are compiled for; a copy if the layout differs.
 
     Args:
-        array: The array.
-        dtype: Of the view; None for that of the array.
+        array: Any array.
+        dtype: Type of the view; None for that of the array.
     """
     return as_read_only(np.ascontiguousarray(array, dtype))
 
 
 def as_kernel_tuple(parts: _Parts) -> _Parts:
-    """Return nested tuples whose arrays are as :func:`as_kernel_array` has them; what else is in them stays."""
+    """Return nested tuples with every array passed through :func:`as_kernel_array`; other items are unchanged."""
     return map_tuple(lambda part: as_kernel_array(part) if isinstance(part, np.ndarray) else part, parts)
 
 
 def map_tuple(function: Callable[..., object], parts: _Parts) -> _Parts:
-    """Return nested tuples, of the same types, with what a function makes of what is in them."""
+    """Return nested tuples of the same types with a function applied to every item."""
     if not isinstance(parts, tuple):
         return cast("_Parts", function(parts))
     make = getattr(parts, "_make", tuple)
@@ -90,9 +90,9 @@ def map_tuple(function: Callable[..., object], parts: _Parts) -> _Parts:
 
 
 def as_sealed(array: NumericArray) -> NumericArray:
-    """Return a read-only view whose flag ``writeable`` cannot be set either, where the array is contiguous.
+    """Return a read-only view of a contiguous array whose ``writeable`` flag cannot be set again.
 
-    NumPy lets anybody set the flag of a plain view whose base may be written to, but not that of a read-only buffer's.
+    NumPy allows setting the flag of a plain view with a writable base, but not that of a view of a read-only buffer.
     """
     if type(array) is not np.ndarray or not array.flags.c_contiguous or array.size == 0 or array.dtype.hasobject:
         return as_read_only(array)
@@ -101,14 +101,14 @@ def as_sealed(array: NumericArray) -> NumericArray:
 
 
 class ReadOnlyArrays:
-    """Base of frozen dataclasses whose arrays nobody may write to, also after they were pickled.
+    """Base of frozen dataclasses with read-only arrays, also after unpickling.
 
-    A dataclass with shapes to check calls ``super().__post_init__()`` and then :func:`require_shapes`. What it has
-    computed and kept beside its fields is left out of a pickle. Its ``repr`` has types and shapes of arrays.
+    Subclasses that check shapes call ``super().__post_init__()`` and then :func:`require_shapes`. Pickles omit cached
+    values that are not fields. The ``repr`` shows types and shapes of arrays.
     """
 
     def __init_subclass__(cls) -> None:
-        # a dataclass makes a repr of all values, unless the class itself has one
+        # dataclasses generate a repr of all values unless the class itself defines one
         if "__repr__" not in vars(cls):
             cls.__repr__ = ReadOnlyArrays.__repr__  # type: ignore[method-assign]
 

@@ -1,6 +1,6 @@
-"""Artifact of a dataset: a version of it under a name, with digest, aliases, counts and description, kept by a store.
+"""Dataset artifacts: named versions of a dataset in a store, with digest, aliases, counts and description.
 
-Here stand the records, what a dataset says of itself, and what every store offers. The stores are opened by
+This module has the records, the description of a dataset, and the interface of all stores. Stores are opened by
 :func:`l5kit.artifacts.open_store`.
 """
 
@@ -23,18 +23,18 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import ConfigError, InvalidArgumentError, L5KitError
 
 LATEST: Final = "latest"
-"""Alias of the version that was logged last; every store keeps it."""
+"""Alias of the version logged last; maintained by every store."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class ArtifactNotFoundError(L5KitError, LookupError, FileNotFoundError):
-    """A store has no artifact of this name and alias."""
+    """A store has no artifact of the given name and alias."""
 
 
 class ArtifactStoreError(L5KitError, OSError):
-    """A store cannot be reached, refuses, or gives no answer; the message says what it said."""
+    """A store is unreachable, refuses, or does not answer; the message includes its answer."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class ArtifactName:
 
     Args:
         name: Letters, digits, ``.``, ``_`` and ``-``, such as ``l5-data``.
-        alias: The same, such as ``latest``, ``v3`` or ``train``.
+        alias: Likewise, such as ``latest``, ``v3`` or ``train``.
 
     Raises:
-        InvalidArgumentError: It has other letters, or none.
+        InvalidArgumentError: A part is empty or has other characters.
     """
 
     name: str
@@ -58,7 +58,7 @@ class ArtifactName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return what ``NAME`` or ``NAME:ALIAS`` stands for."""
+        """Return the name and alias in a text ``NAME`` or ``NAME:ALIAS``."""
         name, colon, alias = text.partition(":")
         return cls(name, alias) if colon else cls(name)
 
@@ -68,10 +68,10 @@ class ArtifactName:
 
 
 def require_word(text: str, *, argument: str) -> str:
-    """Return a name or alias that every store and file system can have.
+    """Return a name or alias after checking that every store and file system accepts it.
 
     Raises:
-        InvalidArgumentError: It is none.
+        InvalidArgumentError: The text is not allowed as a name.
     """
     if not _WORD.fullmatch(text):
         raise InvalidArgumentError(
@@ -82,10 +82,10 @@ def require_word(text: str, *, argument: str) -> str:
 
 
 def read_metadata(text: str, *, called: str) -> JsonObject:
-    """Return metadata that a store has kept as JSON.
+    """Return metadata that a store keeps as JSON.
 
     Raises:
-        ConfigError: It is no JSON, or no object.
+        ConfigError: The text is not JSON, or not an object.
     """
     content = parse_json(text, called=called)
     if not isinstance(content, dict):
@@ -95,14 +95,14 @@ def read_metadata(text: str, *, called: str) -> JsonObject:
 
 @dataclass(frozen=True)
 class DatasetContent:
-    """What a dataset says of itself, before it is logged.
+    """Description of a dataset before it is logged.
 
     Attributes:
         path: Folder with its files.
-        manifest: The files with size and SHA-256, and the digest of the whole.
-        num_scenes: Scenes of all logs in the folder; likewise the next two.
-        num_frames: Frames.
-        num_agents: Agent rows.
+        manifest: Files with size and SHA-256, and the digest of the dataset.
+        num_scenes: Number of scenes in all logs of the folder.
+        num_frames: Number of frames.
+        num_agents: Number of agent rows.
         hours: Recorded hours.
     """
 
@@ -115,7 +115,7 @@ class DatasetContent:
 
     @property
     def metadata(self) -> JsonObject:
-        """Digest and counts, as stores keep them: plain values by name."""
+        """Digest and counts in the form kept by stores: plain values by name."""
         return {
             "digest": self.manifest.digest,
             "num_files": len(self.manifest.files),
@@ -129,7 +129,7 @@ class DatasetContent:
 
     @property
     def description(self) -> str:
-        """One human-readable sentence, for when they give none."""
+        """One human-readable sentence, the default description."""
         return (
             f"{self.path.name}: {self.num_scenes:,} scenes, {self.num_frames:,} frames, {self.num_agents:,} agents, "
             f"{duration_text(3600 * self.hours)}, in {len(self.manifest.files):,} files of "
@@ -142,21 +142,21 @@ class DatasetArtifact:
     """A version of a dataset in a store.
 
     Attributes:
-        name: Its name, such as ``l5-data``.
-        version: What a store calls this version for ever: ``v3``, or the hash of a commit. Empty while a run is
-            offline, as the server gives the number when it is synced.
-        aliases: Names of this version that may move to another one, sorted, without ``version``.
-        digest: Digest of the dataset, that of :func:`~l5kit.data.digests.digest.dataset_digest`.
-        num_files: Files of the dataset.
-        num_bytes: Their bytes.
-        num_scenes: Scenes; likewise the next two.
-        num_frames: Frames.
-        num_agents: Agent rows.
+        name: Name, such as ``l5-data``.
+        version: Permanent name of the version in its store: ``v3``, or a commit hash. Empty while a run is offline, as
+            the server assigns the number when the run is synced.
+        aliases: Names of this version that may move to another version, sorted, without ``version``.
+        digest: Digest of the dataset, see :func:`~l5kit.data.digests.digest.dataset_digest`.
+        num_files: Number of files.
+        num_bytes: Size of the files in bytes.
+        num_scenes: Number of scenes.
+        num_frames: Number of frames.
+        num_agents: Number of agent rows.
         hours: Recorded hours.
         description: Text for display.
-        created: When it was logged, in ISO 8601; empty where the store does not tell.
-        location: Where its files lie: a URL for one that was logged by reference, else its place in the store.
-        is_reference: Whether the store has the manifest only.
+        created: Time of logging in ISO 8601; empty if the store does not provide it.
+        location: Location of the files: a URL if logged by reference, otherwise the place in the store.
+        is_reference: Whether the store has only the manifest.
     """
 
     name: str
@@ -189,19 +189,19 @@ class DatasetArtifact:
         """Return the record of a version.
 
         Args:
-            name: Its name.
-            metadata: From :attr:`DatasetContent.metadata`, perhaps with ``reference``, the URL where the files lie.
-            version: What the store calls it for ever; empty where that is not known yet.
+            name: Name of the artifact.
+            metadata: Metadata from :attr:`DatasetContent.metadata`, optionally with ``reference``, the URL of files.
+            version: Permanent name of the version; empty if not known yet.
             aliases: Other names of the version.
             description: Text for display.
-            created: When it was logged.
-            location: Where the store has it; the URL of a reference goes before.
+            created: Time of logging.
+            location: Location in the store; the URL of a reference takes precedence.
 
         Raises:
-            ArtifactStoreError: What the store has was not written by l5kit.
+            ArtifactStoreError: The content of the store was not written by l5kit.
         """
         try:
-            # the digest also names a folder in the cache, so that it must be one
+            # check the digest, as it also names a folder in the cache
             digest = str(metadata["digest"])
             if not _DIGEST.fullmatch(digest):
                 raise ValueError(f"a digest: {digest[:80]!r} is none")
@@ -228,14 +228,14 @@ class DatasetArtifact:
             ) from error
 
     def __str__(self) -> str:
-        """Return ``NAME:VERSION``; the digest takes the place of a version that is not known yet."""
+        """Return ``NAME:VERSION``, with the digest in place of an unknown version."""
         return f"{self.name}:{self.version or self.digest[:12]}"
 
 
 class ArtifactStore(Protocol):
-    """Versions of datasets under names, with aliases, in a project of a service.
+    """Protocol of a store of dataset versions with names and aliases, in a project of a service.
 
-    Names are texts such as ``l5-data:latest``. Whatever :meth:`get` and :meth:`use` give has the digest of the
+    Names are texts such as ``l5-data:latest``. Files from :meth:`get` and :meth:`use` always match the digest of the
     artifact.
     """
 
@@ -248,40 +248,40 @@ class ArtifactStore(Protocol):
         description: str = "",
         reference: str = "",
     ) -> DatasetArtifact:
-        """Put a dataset into the store as a version of ``name``, and return it.
+        """Store a dataset as a version of ``name``, and return the version.
 
         Args:
-            content: From :func:`describe_dataset`.
-            name: Such as ``l5-data``.
-            aliases: Names of this version besides ``latest``; other versions lose them.
-            description: Text for display; by default one with the counts.
-            reference: URL (``file://``, ``https://``, ``s3://``, ...) where the same files lie. The store then takes
-                the manifest, and not the files.
+            content: Description from :func:`describe_dataset`.
+            name: Name such as ``l5-data``.
+            aliases: Names of this version in addition to ``latest``; other versions lose them.
+            description: Text for display; by default a sentence with the counts.
+            reference: URL (``file://``, ``https://``, ``s3://``, ...) of the same files. The store then keeps only the
+                manifest, not the files.
         """
 
     def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
-        """Return the versions of a dataset, or of all in the project, the newest of each name first."""
+        """Return the versions of a dataset, or of all datasets in the project, newest first for each name."""
 
     def get(self, name: str, folder: str | os.PathLike[str], *, progress: Progress | None = None) -> DatasetArtifact:
-        """Fetch a version into a folder that is new or empty; it is there whole and verified, or not at all."""
+        """Fetch a version into a new or empty folder, verified and atomically."""
 
     def use(self, name: str, folder: str | os.PathLike[str] | None = None) -> Path:
-        """Return a folder with a version: ``folder`` if it has its digest, by default one in the user's cache."""
+        """Return a folder with a version: ``folder`` if its digest matches, by default a folder in the user's cache."""
 
 
 def describe_dataset(
     path: str | os.PathLike[str], *, workers: int = 0, progress: Progress | None = None
 ) -> DatasetContent:
-    """Return what a dataset says of itself: its files are digested and its logs counted.
+    """Return the description of a dataset, computing the digest of its files and the counts of its logs.
 
     Args:
         path: A data folder, or a ``.zarr`` folder.
-        workers: Threads that read; 0 for one on each core.
-        progress: Called with the bytes that are done and their total.
+        workers: Number of reading threads; 0 for one per core.
+        progress: Called with the number of bytes processed and the total.
 
     Raises:
-        DatasetNotFoundError: There is nothing, or no log in it.
-        InvalidArgumentError: It is a file or a URL.
+        DatasetNotFoundError: The path does not exist, or contains no log.
+        InvalidArgumentError: The path is a file or a URL.
     """
     folder = Path(path)
     url = path_of(folder)
@@ -296,7 +296,7 @@ def describe_dataset(
             "data folder in which it lies"
         )
 
-    # a folder that the files of zarr groups mark as a log is one, as is a .zarr
+    # a folder with the files of a zarr group is a log, like a .zarr folder
     logs = find_all_logs(folder)
     manifest = Manifest.of(folder, workers=workers, progress=progress)
     num_scenes = num_frames = num_agents = 0

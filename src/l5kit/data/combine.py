@@ -1,4 +1,4 @@
-"""Scenes that were recorded without a break, joined to one."""
+"""Combination of scenes that were recorded without a break."""
 
 import numpy as np
 
@@ -10,11 +10,11 @@ from l5kit.data.records import FRAME_INTERVAL, SCENE_DTYPE
 def get_combined_scenes(scenes: Records, *, require_adjacent: bool = False) -> Records:
     """Return scenes in which each run of consecutive recordings is one scene.
 
-    A scene continues the one before when it starts at exactly the time at which that ended and has the same host.
+    A scene continues the previous one if it starts exactly when that ends and has the same host.
 
     Args:
         scenes: Scenes (N,), a NumPy array or an array of a dataset.
-        require_adjacent: Also require that its frames follow those of the scene before.
+        require_adjacent: Also require that its frames directly follow those of the previous scene.
 
     Returns:
         Scenes (M,), M <= N, ``SCENE_DTYPE``: interval and times from first to last, host of the first. ``scenes``

@@ -1,4 +1,4 @@
-"""Files of a dataset: where its log, its maps and its meta.json are."""
+"""Dataset files: locations of the log, maps and meta.json of a dataset."""
 
 import os
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _USUAL_LOG = "sample"
 
 @dataclass(frozen=True)
 class _Kind:
-    """One file that belongs to a dataset: what it is, the option that names it, and where it may lie."""
+    """Kind of file of a dataset: title, command-line option, and possible locations."""
 
     title: str
     option: str
@@ -30,16 +30,16 @@ _AERIAL_MAP = _Kind("aerial picture", "aerial", ("aerial_map/aerial_map.png", "a
 
 @dataclass(frozen=True)
 class DatasetFiles:
-    """Where the parts of a dataset lie.
+    """Locations of the parts of a dataset.
 
     Attributes:
-        dataset: Folder or zip file with the log; of a remote one the URL as a path, which
-            :class:`~l5kit.data.zarr_dataset.ChunkedDataset` takes.
-        semantic_map: Semantic map (``.pb``), or the index of a folder of many (``maps/index.json``), or None; of a
-            remote dataset a copy on this machine, of the index alone.
+        dataset: Folder or zip file with the log; for a remote dataset the URL as a path, accepted by
+            :class:`~l5kit.data.zarr_dataset.ChunkedDataset`.
+        semantic_map: Semantic map (``.pb``), or the index of a folder of maps (``maps/index.json``), or None; for a
+            remote dataset a copy on this machine, of the index only.
         meta: Matrices (``meta.json``), or None; likewise.
-        aerial: Aerial picture, or None; of a remote dataset the URL as a path, which is copied when it is drawn.
-        notes: A sentence for each part that was not found.
+        aerial: Aerial image, or None; for a remote dataset the URL as a path, copied when it is drawn.
+        notes: One sentence for each part that was not found.
     """
 
     dataset: Path
@@ -56,25 +56,25 @@ def find_dataset_files(
     meta_path: str | os.PathLike[str] | None = None,
     aerial_path: str | os.PathLike[str] | None = None,
 ) -> DatasetFiles:
-    """Return a dataset and what belongs to it, looked for inside, beside and one level above it.
+    """Return a dataset and its files, searched for inside, beside and one level above it.
 
     Args:
-        path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; or the URL of one.
-        map_path: Semantic map, instead of looking for it; likewise the next two.
-        meta_path: ``meta.json``.
-        aerial_path: Aerial picture.
+        path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; may be a URL.
+        map_path: Semantic map; None to search for it.
+        meta_path: ``meta.json``, likewise.
+        aerial_path: Aerial image, likewise.
 
     Raises:
-        DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
-        InvalidArgumentError: There are several candidates for one of the parts; of logs, none that is ``sample``.
-        FileNotFoundError: A file that is named does not exist.
-        UnreachableDataError: The service of a URL refuses, or does not answer.
+        DatasetNotFoundError: ``path`` does not exist, or contains no dataset.
+        InvalidArgumentError: There are several candidates for a part; for logs, none named ``sample``.
+        FileNotFoundError: A given file does not exist.
+        UnreachableDataError: The service behind a URL refuses or does not answer.
     """
     dataset = find_dataset(path)
     is_remote, folders = is_url(path_of(dataset)), list[Path]()
     if not is_remote:
-        # the folders inside, beside and one level above the dataset, none twice; a link to it may lie beside its maps,
-        # so that it is not resolved
+        # Unique folders inside, beside and one level above the dataset. Links are not resolved, since a link to the
+        # dataset may lie beside its maps.
         beside = Path(os.path.abspath(dataset)).parent
         near = [Path(os.path.abspath(path)), beside / dataset.name, beside, beside.parent]
         folders = [folder for folder in dict.fromkeys(near) if folder.is_dir()]
@@ -82,7 +82,7 @@ def find_dataset_files(
     given = ((_SEMANTIC_MAP, map_path), (_META, meta_path), (_AERIAL_MAP, aerial_path))
     for kind, override in given:
         if override is not None:
-            # what is named must be there; that of a URL is copied, but for pictures
+            # given files must exist; remote ones are copied, except images
             file = Path(override) if kind is _AERIAL_MAP and is_url(path_of(override)) else local_file(Path(override))
             if not is_url(path_of(file)) and not file.is_file():
                 raise FileNotFoundError(
@@ -90,7 +90,7 @@ def find_dataset_files(
                 )
             candidates[kind] = [file]
         elif is_remote:
-            # what belongs to the dataset is copied, but for pictures, which are large
+            # copy remote files of the dataset, except images, which are large
             urls = find_beside(path_of(path), path_of(dataset), kind.names)
             stay = kind is _AERIAL_MAP or len(urls) > 1
             candidates[kind] = [Path(url) if stay else local_file(url) for url in urls]
@@ -106,14 +106,14 @@ def find_dataset_files(
 
 
 def find_map_files(path: str | os.PathLike[str]) -> DatasetFiles:
-    """Return what belongs to a dataset, or to a folder that has a semantic map and no log.
+    """Return the files of a dataset, or of a folder with a semantic map but no log.
 
     Args:
-        path: As of :func:`find_dataset_files`.
+        path: As in :func:`find_dataset_files`.
 
     Raises:
         DatasetNotFoundError: There is neither a log nor a semantic map.
-        InvalidArgumentError: There are several candidates for one of the parts.
+        InvalidArgumentError: There are several candidates for a part.
     """
     try:
         return find_dataset_files(path)
@@ -126,22 +126,22 @@ def find_map_files(path: str | os.PathLike[str]) -> DatasetFiles:
 
 
 def find_dataset(path: str | os.PathLike[str], *, name: str | None = None) -> Path:
-    """Return the folder or zip file with the log: a path itself, or the one in a dataset folder.
+    """Return the folder or zip file with the log: the given path itself, or the log in a dataset folder.
 
-    Of several logs in a folder it is the one with a name; without a name ``sample``, and a warning says so.
+    If a folder has several logs, ``name`` selects one; without a name, ``sample`` is used, with a warning.
 
     Args:
-        path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; or the URL of one.
+        path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; may be a URL.
         name: Name of the log, such as ``train`` for ``scenes/train.zarr``.
 
     Returns:
-        The path; of a URL, the URL as a path.
+        Path of the log; for a URL, the URL as a path.
 
     Raises:
-        DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
-        InvalidArgumentError: There are several datasets, and none or more than one has the name or is ``sample``; or
-            the only one has another name.
-        UnreachableDataError: The service of a URL refuses, or does not answer.
+        DatasetNotFoundError: ``path`` does not exist, or contains no dataset.
+        InvalidArgumentError: There are several datasets and not exactly one has the name or is ``sample``; or the
+            only one has another name.
+        UnreachableDataError: The service behind a URL refuses or does not answer.
     """
     logs = find_all_logs(path)
     if len(logs) == 1 and name is None:
@@ -161,16 +161,16 @@ def find_dataset(path: str | os.PathLike[str], *, name: str | None = None) -> Pa
 
 
 def find_all_logs(path: str | os.PathLike[str], *, takes_towns: bool = False) -> list[Path]:
-    """Return all logs of a dataset folder, sorted, or a log itself; at least one.
+    """Return all logs of a dataset folder, sorted, or the log at the path itself; at least one.
 
     Args:
-        path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; or the URL of one.
-        takes_towns: Whether ``path`` may also be a folder of dataset folders, as ``l5kit synth --towns`` makes it; then
-            the logs are those of all of them.
+        path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; may be a URL.
+        takes_towns: Also accept a folder of dataset folders, as created by ``l5kit synth --towns``, and return the logs
+            of all of them.
 
     Raises:
-        DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
-        UnreachableDataError: The service of a URL refuses, or does not answer.
+        DatasetNotFoundError: ``path`` does not exist, or contains no dataset.
+        UnreachableDataError: The service behind a URL refuses or does not answer.
     """
     url = path_of(path)
     if is_url(url):
@@ -201,7 +201,7 @@ def find_all_logs(path: str | os.PathLike[str], *, takes_towns: bool = False) ->
 
 
 def _candidates(kind: _Kind, folders: list[Path]) -> list[Path]:
-    """Return the files that may be one of the parts, none twice."""
+    """Return the unique files that may be a given part."""
     candidates = [folder / name for folder in folders for name in kind.names if (folder / name).is_file()]
     by_file: dict[Path, Path] = {}
     for candidate in candidates:

@@ -1,4 +1,4 @@
-"""Counts and times that describe a dataset, and the table that shows them."""
+"""Dataset summary: counts and times of a dataset, and the table that shows them."""
 
 import warnings
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ _STEP_TOLERANCE = 1.25
 
 @dataclass(frozen=True)
 class DatasetSummary:
-    """What a dataset holds.
+    """Counts and frame rate of a dataset.
 
     Attributes:
-        num_scenes: Number of scenes; likewise the next three.
+        num_scenes: Number of scenes.
         num_frames: Number of frames.
         num_agents: Number of agent rows.
         num_tl_faces: Number of traffic light face rows.
@@ -38,21 +38,21 @@ class DatasetSummary:
 
     @property
     def frames_per_scene(self) -> float:
-        """Average number of frames in a scene."""
+        """Mean number of frames per scene."""
         return self.num_frames / max(self.num_scenes, 1)
 
     @property
     def agents_per_frame(self) -> float:
-        """Average number of agent rows in a frame."""
+        """Mean number of agent rows per frame."""
         return self.num_agents / max(self.num_frames, 1)
 
     @property
     def scene_time_s(self) -> float:
-        """Average length of a scene."""
+        """Mean duration of a scene."""
         return self.frames_per_scene / self.frequency_hz
 
     def as_columns(self) -> dict[str, int | float]:
-        """Return title and value of each column of the table."""
+        """Return title and value of each table column."""
         return {
             "Num Scenes": self.num_scenes,
             "Num Frames": self.num_frames,
@@ -71,8 +71,8 @@ def summarize_frames(
 ) -> DatasetSummary:
     """Return the summary of a dataset with these scenes and frames.
 
-    The frame rate is the median over the first frames, steps across scene borders left out. With too few frames to
-    tell, a ``RuntimeWarning`` is given, and that of ``step_time_s`` (seconds between two frames) assumed.
+    The frame rate is the median over the first frames, except steps across scene borders. If there are too few frames,
+    the rate of ``step_time_s`` (seconds between two frames) is assumed, with a ``RuntimeWarning``.
     """
     steps_ns = _steps_inside_scenes(scenes, frames)
     if len(steps_ns) == 0:
@@ -85,14 +85,14 @@ def summarize_frames(
 
 
 def find_other_step_time(scenes: Records, frames: Records, *, step_time_s: float) -> str | None:
-    """Return in words that timestamps tell another step time than the facts of a log, or None where they agree.
+    """Return a text if timestamps contradict the step time in the facts of a log; None if they agree.
 
-    The median over the first frames may be up to a quarter longer or shorter, as clocks of cars are not exact.
+    The median over the first frames may be up to a quarter longer or shorter, as vehicle clocks are inexact.
 
     Args:
-        scenes: The scenes of the log.
-        frames: Its frames.
-        step_time_s: What its facts tell, or L5Kit 1.5 has for logs without facts.
+        scenes: Scenes of the log.
+        frames: Frames of the log.
+        step_time_s: Step time from the facts, or that of L5Kit 1.5 for logs without facts.
     """
     steps_ns = _steps_inside_scenes(scenes, frames)
     measured_s = float(np.median(steps_ns)) * 1e-9 if len(steps_ns) else step_time_s
@@ -105,7 +105,7 @@ def find_other_step_time(scenes: Records, frames: Records, *, step_time_s: float
 
 
 def _steps_inside_scenes(scenes: Records, frames: Records) -> Float64Array:
-    """Return the positive time steps (ns) between the first frames, those across scene borders left out."""
+    """Return the positive time steps (ns) between the first frames, except across scene borders."""
     timestamps_ns = rows_of(frames, slice(0, min(_FRAMES_FOR_FREQUENCY, len(frames))))["timestamp"].astype(np.float64)
     steps_ns = np.diff(timestamps_ns)
     first_scenes = rows_of(scenes, slice(0, min(_FRAMES_FOR_FREQUENCY, len(scenes))))
@@ -115,13 +115,13 @@ def _steps_inside_scenes(scenes: Records, frames: Records) -> Float64Array:
 
 
 def text_table(columns: dict[str, int | float]) -> str:
-    """Return a bordered table of one row; floats are shown with two decimals."""
+    """Return a bordered table with one row; floats have two decimals."""
     values = [f"{value:.2f}" if isinstance(value, float) else str(value) for value in columns.values()]
     widths = [max(len(title), len(value)) for title, value in zip(columns, values, strict=True)]
     border = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
     lines = []
     for texts in (list(columns), values):
-        # each between blanks; of an odd number one more is behind odd texts, before others, as in PrettyTable
+        # centre each cell; an odd blank goes after odd texts and before others, as in PrettyTable
         cells = []
         for text, width in zip(texts, widths, strict=True):
             before = (width - len(text) + (len(text) + 1) % 2) // 2

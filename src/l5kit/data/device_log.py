@@ -1,4 +1,4 @@
-"""Logs on a device: frames, agents and faces as kernels read them, and the windows that are cut out of them there."""
+"""Device log: frames, agents and faces of a log on a device, and windows that are cut there."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ from l5kit.device.backend import Backend, DeviceArray, KernelArguments
 from l5kit.geometry.transform import yaw_of_x_axis
 
 _ROWS_AT_ONCE: Final = 1 << 20
-"""Agents that are read and sent at once: 120 MB."""
+"""Agents read and sent per block: 120 MB."""
 
 DEVICE_AGENT_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
@@ -30,28 +30,27 @@ DEVICE_AGENT_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ],
     align=True,
 )
-"""An agent in a frame, as in ``AGENT_DTYPE`` without its velocity, and cosine and sine of its yaw.
+"""Agent on a device: ``AGENT_DTYPE`` without the velocity, with cosine and sine of the yaw.
 
-These two are those of NumPy, so that boxes have the corners that the processor gives them. Numbers lie at multiples of
-their size, as a GPU needs it.
+Cosine and sine come from NumPy, so that boxes have the same corners as on the CPU. Fields are aligned to their size, as
+GPUs require.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceLog:
-    """The F frames and N agents of a log on a device, and the T faces of its traffic lights.
+    """Frames (F), agents (N) and traffic light faces (T) of a log on a device.
 
     Attributes:
         backend: The device.
         agent_bounds: First agent and end agent of each frame, int64 (F, 2).
         face_bounds: First face and end face of each frame, int64 (F, 2).
         av_positions_m: World x and y of the AV, float64 (F, 2).
-        av_headings: Its yaw, cosine and sine of it, float32 (F, 3).
+        av_headings: Yaw of the AV, its cosine and sine, float32 (F, 3).
         agents: :data:`DEVICE_AGENT_DTYPE`, (N,).
-        faces: Row of each face among those of a map, -1 for one that is not active or that the map does not have,
-            int32 (T,).
-        most_agents: The most agents of any frame.
-        has_large_ids: Whether a track has an id that samples cannot hold, which is for what writes ids to find out.
+        faces: Row of each face among the faces of a map, int32 (T,); -1 if it is inactive or not on the map.
+        most_agents: Maximum number of agents per frame.
+        has_large_ids: Whether a track id is too large for samples; code that writes ids has to check.
     """
 
     backend: Backend
@@ -67,7 +66,7 @@ class DeviceLog:
 
 @dataclass(frozen=True, eq=False)
 class MovedAvs:
-    """The AVs of B windows that something has moved, in all C frames of each.
+    """AVs moved by a perturbation, in all C frames of B windows.
 
     Attributes:
         positions_m: World x and y, float64 (B, C, 2).
@@ -87,14 +86,14 @@ class MovedAvs:
 def upload_log(
     backend: Backend, frames: RecordArray, agents: Records, tl_faces: Records, lights: LaneLights | None
 ) -> DeviceLog | None:
-    """Return a log whose records lie on a device; None for one whose frames do not fit its agents and faces.
+    """Return a log whose records are on a device; None if the frames do not match its agents and faces.
 
     Args:
         backend: The device.
         frames: All frames, FRAME_DTYPE.
-        agents: All agents, which are read and sent in blocks.
-        tl_faces: All faces; may be empty, whatever the frames say.
-        lights: Numbers the faces; None for no lights.
+        agents: All agents; read and sent in blocks.
+        tl_faces: All faces; may be empty whatever the intervals are.
+        lights: Numbering of the faces; None for no lights.
     """
     num_agents = len(agents)
     faces = no_faces() if lights is None else lights.number_faces(rows_of(tl_faces, slice(0, len(tl_faces))))
@@ -115,12 +114,12 @@ def upload_log(
 
 
 def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) -> tuple[DeviceLog, WindowArrays]:
-    """Return windows of a log that does not lie on a device, with only the records that they need.
+    """Return windows of a log that is not on the device, with only the records that they need.
 
     Args:
         backend: The device.
         windows: B windows.
-        lights: Numbers the faces of their traffic lights; None for no lights.
+        lights: Numbering of the traffic light faces; None for no lights.
     """
     agents, starts, stops = windows.agents.joined()
     newest = windows.tl_faces.frames(0, 1)
@@ -130,7 +129,7 @@ def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) 
     else:
         face_indices, face_bounds = lights.number_faces(faces), np.concatenate([face_starts, face_stops], axis=1)
     columns = np.arange(windows.frames.shape[1])
-    # columns of the past, newest first, then those of the future: a window has the first few of each
+    # columns of the past, newest first, then of the future; a window fills the first columns of each
     is_there = np.where(
         columns < windows.num_history,
         columns < windows.counts[0][:, None],
@@ -160,9 +159,9 @@ def cut_on_device(
 
     Args:
         log: The log.
-        frame_rows: The current frame of each window, first frame and end frame of its scene, int64 (3, B).
-        steps: Which frames belong to a window.
-        moved: Where the AVs are; None for where the log has them.
+        frame_rows: Current frame of each window, first frame and end frame of its scene, int64 (3, B).
+        steps: Frames of each window.
+        moved: Poses of the AVs; None for the logged poses.
         ego_extent_m: Length, width and height of the AV.
     """
     backend, num_history = log.backend, steps.history_num_frames + 1
@@ -194,7 +193,7 @@ def cut_on_device(
 
 
 def most_agents_of(frames: Records, num_agents: int) -> int:
-    """Return the most agents of any frame whose interval lies within the agents of its log."""
+    """Return the maximum number of agents per frame, among frames with a valid interval."""
     most = 0
     for first in range(0, len(frames), ROWS_PER_BLOCK):
         starts, stops = _bounds(rows_of(frames, slice(first, first + ROWS_PER_BLOCK)), AGENT_INTERVAL).T
@@ -204,12 +203,12 @@ def most_agents_of(frames: Records, num_agents: int) -> int:
 
 
 def no_faces() -> Int32Array:
-    """Return the numbers of no face."""
+    """Return an empty array of face numbers."""
     return np.zeros(0, np.int32)
 
 
 def _bounds(frames: RecordArray, field: str) -> Int64Array:
-    """Return an interval of all frames (F, 2), zeros for frames that have none."""
+    """Return an interval of all frames (F, 2), zeros if frames lack the field."""
     if field not in (frames.dtype.names or ()):
         return np.zeros((len(frames), 2), np.int64)
     return np.ascontiguousarray(frames[field], np.int64)
@@ -222,17 +221,17 @@ def _lie_within(bounds: Int64Array, length: int) -> bool:
 
 
 def _as_float32(extent_m: tuple[float, float, float]) -> tuple[float, float]:
-    """Return length and width of the AV as exact as agents have theirs."""
+    """Return length and width of the AV in the precision of the agents' extents."""
     return float(np.float32(extent_m[0])), float(np.float32(extent_m[1]))
 
 
 def _has_large_ids(agents: RecordArray) -> bool:
-    """Return whether a track has an id that samples cannot hold."""
+    """Return whether a track id is too large for samples."""
     return bool(agents["track_id"].max(initial=0) >= NUM_TRACK_IDS)
 
 
 def as_device_agents(agents: RecordArray) -> RecordArray:
-    """Return agents (N,) as a device keeps them."""
+    """Return agents (N,) in the device format."""
     rows: RecordArray = np.empty(len(agents), DEVICE_AGENT_DTYPE)
     for name in ("centroid", "track_id", "label_probabilities", "extent", "yaw"):
         rows[name] = agents[name]
@@ -241,7 +240,7 @@ def as_device_agents(agents: RecordArray) -> RecordArray:
 
 
 def av_headings(rotations: Float64Array) -> Float32Array:
-    """Return yaw, cosine and sine of rotations (N, 3, 3), as the AV is drawn and traced with, float32 (N, 3)."""
+    """Return yaw, cosine and sine of rotations (N, 3, 3), as used to draw and trace the AV, float32 (N, 3)."""
     yaws_rad = np.empty(len(rotations), np.float32)
     _write_yaws(np.ascontiguousarray(rotations), yaws_rad)
     return np.stack([yaws_rad, np.cos(yaws_rad), np.sin(yaws_rad)], axis=1)
@@ -255,14 +254,14 @@ def _write_yaws(rotations: Float64Array, yaws_rad: Float32Array) -> None:
 
 @kernel_jit
 def _cut(item: int, arguments: KernelArguments) -> None:
-    """Write one frame of a window; frames that a scene does not have are empty."""
+    """Write one frame of a window; frames outside the scene are empty."""
     log, frame_rows, (past_step, future_step, is_logged), of_windows = arguments
     agent_bounds, face_bounds, log_positions_m, log_headings = log
     cut = WindowArrays(*of_windows)
     num_history, num_columns = cut.num_history, cut.starts.shape[1]
     window, column = item // num_columns, item % num_columns
     current, first, end = frame_rows[0, window], frame_rows[1, window], frame_rows[2, window]
-    # columns of the past go back from the current frame, which is the first; those of the future begin a step ahead
+    # past columns go back from the current frame, which is the first; future columns start one step ahead
     row = current - column * past_step if column < num_history else current + (column - num_history + 1) * future_step
     cut.is_there[window, column] = first <= row < end
     cut.starts[window, column] = cut.stops[window, column] = 0

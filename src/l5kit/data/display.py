@@ -1,7 +1,7 @@
-"""Cards that notebooks show of objects: a table of facts, with a picture where pictures can be drawn.
+"""Notebook cards of objects: a table of facts, with a preview image if available.
 
-The table needs nothing. The picture is asked of ``l5kit.visualization.notebooks`` if somebody has imported it;
-otherwise the card has none.
+The table has no dependencies. The image comes from ``l5kit.visualization.notebooks`` if that has been imported;
+otherwise there is none.
 """
 
 import sys
@@ -16,22 +16,22 @@ _RULE = "border:1px solid rgba(128,128,128,0.4);border-radius:4px"
 
 
 def html_card(title: str, read_facts: Callable[[], Mapping[str, object]], *, subject: object = None) -> str:
-    """Return a card: a title, a table of facts and, where it can be drawn, a small picture. It never raises.
+    """Return a card with a title, a table of facts and, if available, a small image; never raises.
 
-    What goes wrong while facts are read stands in the table in their place. Colours are those of the notebook, so that
-    light and dark themes both fit.
+    Errors while reading facts are shown in the table instead. Colours are those of the notebook, to suit light and dark
+    themes.
 
     Args:
-        title: What it is.
-        read_facts: Gives names and values of the facts.
-        subject: What a picture is asked of; None for no picture.
+        title: Title of the card.
+        read_facts: Function that returns names and values of the facts.
+        subject: Object of the preview image; None for no image.
     """
     try:
         facts = {name: _text(value) for name, value in read_facts().items()}
-    except Exception as error:  # a notebook shows what a damaged dataset has to say, whatever it raises
+    except Exception as error:  # damaged datasets may raise anything; show the error
         facts = {"error": f"{type(error).__name__}: {error}"}
 
-    # where no picture can be drawn, the table stands there without it
+    # without a preview, show only the table
     picture, previews = "", sys.modules.get(_PREVIEWS)
     if previews is not None and subject is not None and "error" not in facts:
         with suppress(Exception):
@@ -49,7 +49,7 @@ def html_card(title: str, read_facts: Callable[[], Mapping[str, object]], *, sub
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a titled table; cells are escaped, and long ones shortened."""
+    """Return a titled table; cells are escaped and long ones truncated."""
     head = "".join(f'<th style="{_CELL}">{_cell(column)}</th>' for column in columns)
     body = "".join(
         "<tr>" + "".join(f'<td style="{_CELL}">{_cell(_text(cell))}</td>' for cell in row) + "</tr>" for row in rows
@@ -63,19 +63,19 @@ def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[objec
 
 
 def html_columns(title: str, columns: Mapping[str, object]) -> str:
-    """Return a table of shape and type of each array."""
+    """Return a table of shape and dtype of each array."""
     shapes = [(key, tuple(getattr(value, "shape", ())), getattr(value, "dtype", "")) for key, value in columns.items()]
     return html_table(title, ("key", "shape", "type"), shapes)
 
 
 def _text(value: object) -> str:
-    """Return a value as people read it."""
+    """Return a value as human-readable text."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
 def _cell(text: str) -> str:
-    """Return text for a cell; names of files may hold surrogates, which UTF-8 has no bytes for."""
+    """Return escaped text for a cell; surrogates in file names, which UTF-8 cannot encode, are replaced."""
     shown = text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]}..."
     return escape(shown.encode("utf-8", "replace").decode("utf-8"))

@@ -1,4 +1,4 @@
-"""Filters of rows: agents by label, track and distance, and the rows that frames and scenes name."""
+"""Row filters: agents by label, track and distance, and the rows of frames and scenes."""
 
 from collections.abc import Iterable
 
@@ -10,16 +10,16 @@ from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS, TL_F
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 
 PERCEPTION_LABELS_TO_KEEP = PERCEPTION_LABELS[3:16]
-"""Labels of road users: every class from car to animal."""
+"""Labels of road users: all classes from car to animal."""
 
 PERCEPTION_LABEL_INDICES_TO_KEEP = [PERCEPTION_LABEL_TO_INDEX[label] for label in PERCEPTION_LABELS_TO_KEEP]
-"""Columns of :data:`PERCEPTION_LABELS_TO_KEEP`."""
+"""Columns of the classes in :data:`PERCEPTION_LABELS_TO_KEEP`."""
 
 AGENT_MIN_FRAME_HISTORY = 10
-"""Past frames in which an agent must have been valid to be trained on, by default."""
+"""Default number of past frames in which an agent must be valid to be used for training."""
 
 AGENT_MIN_FRAME_FUTURE = 1
-"""Future frames in which an agent must stay valid to be trained on, by default."""
+"""Default number of future frames in which an agent must be valid to be used for training."""
 
 _FIRST_KEPT, _END_KEPT = PERCEPTION_LABEL_INDICES_TO_KEEP[0], PERCEPTION_LABEL_INDICES_TO_KEEP[-1] + 1
 
@@ -35,7 +35,7 @@ def _get_label_filter(label_probabilities: Float32Array, threshold: float) -> Bo
 
 @kernel_jit
 def kept_probability(label_probabilities: Float32Array) -> np.float32:
-    """Return the summed probability of the kept classes of one row (17,), float32, to the bit as NumPy adds it up."""
+    """Return the summed probability of the kept classes of one row (17,), float32, bit-identical to NumPy's sum."""
     p = label_probabilities[_FIRST_KEPT:_END_KEPT]
     total: np.float32 = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
     for i in range(8, len(p)):
@@ -70,7 +70,7 @@ def filter_agents_by_frames(frames: RecordArray, agents: Records) -> list[Record
     """Return the agents of each frame.
 
     Args:
-        frames: Frames (F,), or a single one, whose intervals are rows of ``agents``.
+        frames: Frames (F,) or a single frame, with intervals of rows of ``agents``.
         agents: Agents as a NumPy array or an array of a dataset.
 
     Returns:
@@ -88,7 +88,7 @@ def filter_tl_faces_by_status(tl_faces: RecordArray, status: str) -> RecordArray
     """Return the faces with a positive value for a status, one of ``TL_FACE_LABELS``.
 
     Raises:
-        KeyError: There is no such status.
+        KeyError: The status does not exist.
     """
     column = TL_FACE_LABEL_TO_INDEX[status]
     rows: RecordArray = tl_faces[tl_faces["traffic_light_face_status"][:, column] > 0]
@@ -116,10 +116,10 @@ def get_other_agents_ids(
     selected_track_id: int | None,
     max_agents: int,
 ) -> list[np.uint64]:
-    """Return at most ``max_agents`` distinct track ids other than the selected one, the priority ids chosen first.
+    """Return at most ``max_agents`` distinct track ids other than the selected one, priority ids first.
 
-    Their order is that of a Python set filled in the order of choice, as in L5Kit 1.5: deterministic, but neither
-    sorted nor by distance.
+    The order is that of a Python set filled in order of selection, as in L5Kit 1.5: deterministic, but neither sorted
+    nor by distance.
     """
     chosen: set[np.uint64] = set()
     for ids in (priority_ids, all_agents_ids):

@@ -1,4 +1,4 @@
-"""Rows of many frames in one array with room for more: the agents, or the traffic light faces, of a record buffer."""
+"""Frame rows: agents or traffic light faces of many frames in one array with spare room, for record buffers."""
 
 from copy import copy
 
@@ -10,24 +10,23 @@ from l5kit.data.array_shapes import as_read_only, as_sealed
 from l5kit.data.record_bytes import as_bytes
 
 _LEAST_ROOM = 1024
-"""Rows that an array grows by at least."""
+"""Minimum number of rows by which an array grows."""
 
 
 class FrameRows:
-    """Rows of frames, each of which has a slot of one array and fills the front of it.
+    """Rows of frames in one array, in which each frame has a slot and fills the front of it.
 
-    Where the rows of a frame are is told by an interval; the array of intervals (F, 2) is handed over to each method,
-    which changes it. A frame that outgrows its slot moves to the end of the array, where it gets room for half as many
-    rows again. When the end is reached, all rows move to a larger array, one frame after the other: references to
-    ``array`` then hold what was.
+    Intervals locate the rows of a frame; the array of intervals (F, 2) is passed to each method, which updates it. A
+    frame that outgrows its slot moves to the end of the array, into a slot with half as many rows again. At the end of
+    the array, all rows move to a larger one, frame by frame; older references to ``array`` keep the old content.
 
     Args:
-        rows: The rows; the object owns them from now on.
-        slot_ends: End of the slot of each frame, (F,); the object owns it likewise.
-        num_spare: How many of them, the last ones, belong to no frame: room for more.
+        rows: The rows; owned by the object from now on.
+        slot_ends: End of the slot of each frame, (F,); owned likewise.
+        num_spare: Number of rows at the end that belong to no frame yet.
 
     Attributes:
-        array: Rows of all frames and those that belong to none, (N,).
+        array: Rows of all frames, including unused rows, (N,).
     """
 
     def __init__(self, rows: RecordArray, slot_ends: Int64Array, num_spare: int = 0) -> None:
@@ -36,34 +35,34 @@ class FrameRows:
         self._end = len(rows) - num_spare
 
     def as_read_only(self) -> "FrameRows":
-        """Return a view that may only be read from."""
+        """Return a read-only view."""
         view = copy(self)
         view.array, view._slot_ends = as_sealed(self.array), as_sealed(self._slot_ends)
         return view
 
     def take_frames(self, source: Int64Array, target: Int64Array, num_frames: int) -> None:
-        """Number the frames anew: those of the rows ``source`` get the numbers ``target``, the others have no slot."""
+        """Renumber frames: those with the numbers ``source`` get the numbers ``target``; the others get no slot."""
         slot_ends = np.zeros(num_frames, np.int64)
         slot_ends[target] = self._slot_ends[source]
         self._slot_ends = slot_ends
 
     def open_slots(self, intervals: Int64Array, frames: Int64Array) -> None:
-        """Give frames (K,) that had not been in use empty slots."""
+        """Give unused frames (K,) empty slots."""
         intervals[frames] = self._slot_ends[frames, None] = 0
 
     def put(self, intervals: Int64Array, frames: Int64Array, rows: Int64Array, values: RecordArray) -> None:
-        """Write records (N,) into rows (N,), or behind the rows of their frames (N,), which may come several times.
+        """Write records (N,) into given rows (N,), or append them to their frames (N,), which may repeat.
 
         Args:
-            intervals: Those of all frames.
-            frames: The frame of each.
-            rows: The row of each, -1 for one that its frame gets in addition.
-            values: The records; rows of the array itself are written as they were.
+            intervals: Intervals of all frames.
+            frames: Frame of each record.
+            rows: Row of each record, or -1 to append it to its frame.
+            values: The records; rows of the array itself are written with their previous content.
 
         Raises:
-            ValueError: The rows may only be read from.
+            ValueError: The array is read-only.
         """
-        if not self.array.flags.writeable:  # as NumPy has it, of which no kernel would be compiled
+        if not self.array.flags.writeable:  # NumPy's own error, as a kernel for read-only arrays cannot be compiled
             raise ValueError("assignment destination is read-only")
         content = as_read_only(_bytes_of(values.copy() if np.may_share_memory(values, self.array) else values))
         _write_rows(_bytes_of(self.array), intervals, frames, rows, content, False)
@@ -74,7 +73,7 @@ class FrameRows:
             _write_rows(_bytes_of(self.array), intervals, frames, rows, content, True)
 
     def replace(self, intervals: Int64Array, frames: Int64Array, counts: Int64Array, rows: RecordArray) -> None:
-        """Give frames (K,), none of them twice, other rows: ``counts`` (K,) of them, one frame after the other."""
+        """Replace the rows of unique frames (K,) by ``counts`` (K,) new rows, given frame by frame."""
         intervals[frames, 1] = intervals[frames, 0]
         self._make_room(intervals, frames, counts)
         starts = intervals[frames, 0]
@@ -82,13 +81,13 @@ class FrameRows:
         intervals[frames, 1] = starts + counts
 
     def remove(self, intervals: Int64Array, frames: Int64Array, rows: Int64Array) -> None:
-        """Take rows (N,) out of their frames (N,); those behind move up."""
+        """Remove rows (N,) from their frames (N,); later rows of a frame move up."""
         changed = np.unique(frames)
         starts, counts = intervals[changed, 0], intervals[changed, 1] - intervals[changed, 0]
         source_rows = expand_ranges(starts, counts)
         of_row = np.searchsorted(changed, frames)
         is_kept = np.ones(len(source_rows), np.bool_)
-        # rows are counted in the array, kept flags in the rows of the changed frames, one frame after the other
+        # rows are indices into the array, kept flags are indexed by the rows of the changed frames, frame by frame
         is_kept[(np.cumsum(counts) - counts - starts)[of_row] + rows] = False
         counts -= np.bincount(of_row, minlength=len(changed))
         content = as_bytes(self.array)
@@ -96,33 +95,33 @@ class FrameRows:
         intervals[changed, 1] = starts + counts
 
     def find(self, intervals: Int64Array, frames: Int64Array, field: str, values: NumericArray) -> Int64Array:
-        """Return the row of each frame (N,) whose field has a value (N,): -1 if there is none, -2 if there are more.
+        """Return the row of each frame (N,) whose field has a value (N,): -1 if there is none, -2 if there are several.
 
-        It is -3 where the interval of the frame does not lie within the rows.
+        It is -3 if the interval of the frame lies outside the rows.
         """
-        column = as_read_only(self.array[field])  # so that the kernel is compiled for one kind of arrays
+        column = as_read_only(self.array[field])  # kernels are compiled for read-only arrays
         rows = np.empty(len(frames), np.int64)
         starts, stops = intervals[frames, 0], intervals[frames, 1]
         _find_rows(column, starts, stops, np.ascontiguousarray(values), rows)
         return rows
 
     def packed(self, intervals: Int64Array) -> RecordArray:
-        """Return the rows of some frames, which lie at intervals (F, 2), copied one after the other."""
+        """Return a copy of the rows at intervals (F, 2), frame by frame."""
         counts = intervals[:, 1] - intervals[:, 0]
         packed = np.empty(int(counts.sum()), self.array.dtype)
         move_rows(self.array, intervals[:, 0], counts, packed)
         return packed
 
     def _make_room(self, intervals: Int64Array, frames: Int64Array, counts: Int64Array) -> None:
-        """Let the slots of frames (K,), none of them twice, have room for ``counts`` (K,) rows."""
+        """Ensure room for ``counts`` (K,) rows in the slots of unique frames (K,)."""
         is_short = counts > self._slot_ends[frames] - intervals[frames, 0]
         if not is_short.any():
             return
-        # half as many again: a frame that grows row by row moves only now and then
+        # half as many again, so that frames that grow row by row rarely move
         frames, rooms = frames[is_short], counts[is_short] + (counts[is_short] >> 1)
         num_more = int(rooms.sum())
         if self._end + num_more > len(self.array):
-            # all slots move to an array with room for more at its end
+            # move all slots to a larger array
             old_rooms, old_counts = self._slot_ends - intervals[:, 0], intervals[:, 1] - intervals[:, 0]
             ends = np.cumsum(old_rooms)
             num_rows = int(old_rooms.sum())
@@ -137,7 +136,7 @@ class FrameRows:
 
 
 def expand_ranges(starts: Int64Array, counts: Int64Array) -> Int64Array:
-    """Return the numbers in ranges (K,) that start somewhere and have some length, one range after the other."""
+    """Return the concatenated integers of ranges (K,) with given starts and lengths."""
     ends = np.cumsum(counts)
     expanded: Int64Array = np.repeat(starts - ends + counts, counts)
     expanded += np.arange(len(expanded))
@@ -145,7 +144,7 @@ def expand_ranges(starts: Int64Array, counts: Int64Array) -> Int64Array:
 
 
 def parts_of_rows(starts: NumericArray) -> Int64Array:
-    """Return the part that each row is in, by the first row of each part and the end of the last one, (parts + 1,)."""
+    """Return the part of each row, from the first row of each part and the end of the last, (parts + 1,)."""
     parts: Int64Array = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     return parts
 
@@ -153,18 +152,18 @@ def parts_of_rows(starts: NumericArray) -> Int64Array:
 def find_pairs(
     frames: Int64Array, ids: NumericArray, frames_of_rows: Int64Array, ids_of_rows: NumericArray
 ) -> Int64Array:
-    """Return for each pair of frame and id the row that has both, -1 where there is none.
+    """Return the row for each pair of frame and id, or -1 if there is none.
 
     Args:
-        frames: Of the pairs, (N,).
-        ids: Whole numbers, (N,).
-        frames_of_rows: Of the rows, (M,).
-        ids_of_rows: Likewise, no id twice in a frame, (M,).
+        frames: Frames of the pairs, (N,).
+        ids: Ids of the pairs, integers, (N,).
+        frames_of_rows: Frames of the rows, (M,).
+        ids_of_rows: Ids of the rows, unique within a frame, (M,).
     """
     if len(ids_of_rows) == 0:
         return np.full(len(ids), -1, np.int64)
-    # a pair becomes one whole number, frame times the number of ids plus the code of the id, which is looked up among
-    # those of all rows in their order; -1 for an id that no row has is no such number
+    # Encode a pair as one integer, frame times the number of ids plus the code of the id, and look it up in the sorted
+    # codes of all rows. Ids without rows get -1, which matches nothing.
     known, codes_of_rows = np.unique(ids_of_rows, return_inverse=True)
     codes = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     keys_of_rows = frames_of_rows * len(known) + codes_of_rows.reshape(-1)
@@ -176,12 +175,12 @@ def find_pairs(
 
 
 def move_rows(source: RecordArray, starts: Int64Array, counts: Int64Array, target: RecordArray) -> None:
-    """Copy ranges of rows (K,) of one array to the front of another, one after the other."""
-    gaps = np.flatnonzero(starts[1:] != starts[:-1] + counts[:-1]) + 1  # what lies together is copied at once
+    """Copy row ranges (K,) of one array to the front of another, one after the other."""
+    gaps = np.flatnonzero(starts[1:] != starts[:-1] + counts[:-1]) + 1  # copy contiguous ranges at once
     firsts = np.concatenate([[0], gaps]) if len(starts) else gaps
     totals = np.add.reduceat(counts, firsts) if len(firsts) else counts
     end = 0
-    # few long runs are copied one by one, faster than by an index for each row
+    # copy few long runs one by one, faster than an index for each row
     if len(firsts) * 64 < int(counts.sum()):
         for start, total in zip(starts[firsts].tolist(), totals.tolist(), strict=True):
             target[end : end + total].view(np.uint8)[:] = source[start : start + total].view(np.uint8)
@@ -191,7 +190,7 @@ def move_rows(source: RecordArray, starts: Int64Array, counts: Int64Array, targe
 
 
 def _bytes_of(rows: RecordArray) -> NumericArray:
-    """Return records (N,) as the bytes of each, a view (N, itemsize) for kernels."""
+    """Return records (N,) as bytes, a view (N, itemsize) for kernels."""
     return rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
 
 
@@ -204,9 +203,9 @@ def _write_rows(
     values: NumericArray,
     is_adding: bool,
 ) -> None:
-    """Write those of values (N, B) that have a row into it, or add those that have none, -1, to their frames.
+    """Write the values (N, B) that have a row, or append those without one (-1) to their frames.
 
-    There is room for these behind the rows of the frames.
+    The caller ensures room after the rows of the frames.
     """
     for index in range(len(rows)):
         row = rows[index]
@@ -221,7 +220,7 @@ def _write_rows(
 
 @kernel_jit
 def _move_slots(content: NumericArray, intervals: Int64Array, frames: Int64Array, starts: Int64Array) -> None:
-    """Copy the rows of frames (K,) to where new slots start, (K,), which overlap none that is in use."""
+    """Copy the rows of frames (K,) to new slots that start at (K,) and overlap no slot in use."""
     for index in range(len(frames)):
         first, stop = intervals[frames[index], 0], intervals[frames[index], 1]
         for row in range(first, stop):

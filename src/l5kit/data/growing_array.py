@@ -1,4 +1,4 @@
-"""Growing array: rows that are added behind others, in memory that doubles when it is full."""
+"""Growing array: append-only rows in memory that doubles when full."""
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -9,12 +9,12 @@ _LEAST_ROOM = 64
 
 
 class GrowingArray:
-    """Rows of one type, of which there come more and more.
+    """Append-only array of rows of one type.
 
     Args:
         dtype: Type of the values.
         shape: Shape of a row; a number by default.
-        first: A first row that all values of are this; None for no row.
+        first: Value of all elements of an initial row; None for no initial row.
     """
 
     def __init__(self, dtype: DTypeLike, shape: tuple[int, ...] = (), *, first: int | None = None) -> None:
@@ -27,7 +27,7 @@ class GrowingArray:
         return self._size
 
     def extend(self, rows: NumericArray) -> None:
-        """Add rows (K, ...) behind the others; what had been read before stays as it is."""
+        """Append rows (K, ...); views returned earlier keep their content."""
         end = self._size + len(rows)
         if end > len(self._memory):
             memory = np.empty((max(end, 2 * len(self._memory)), *self._memory.shape[1:]), self._memory.dtype)
@@ -37,7 +37,7 @@ class GrowingArray:
         self._size = end
 
     def read(self) -> NumericArray:
-        """Return all rows, a view that nobody may write to."""
+        """Return all rows as a read-only view."""
         rows = self._memory[: self._size]
         rows.setflags(write=False)
         return rows

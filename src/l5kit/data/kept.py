@@ -1,4 +1,4 @@
-"""Values that are made when somebody asks for them, of which the last ones are kept, as maps of scenes are."""
+"""Cache of the most recently used values, created on demand, such as the maps of scenes."""
 
 import threading
 from collections import OrderedDict
@@ -12,12 +12,12 @@ _Value = TypeVar("_Value")
 
 
 class Kept(Generic[_Value]):
-    """Values by key that are made when somebody asks for them, of which those asked for last are kept.
+    """Thread-safe cache that creates values on demand and keeps the most recently used.
 
-    Several threads may ask at once. A copy that was pickled has kept nothing.
+    An unpickled copy starts empty.
 
     Args:
-        most: How many are kept, at least 1.
+        most: Maximum number of values, at least 1.
     """
 
     def __init__(self, most: int) -> None:
@@ -31,12 +31,12 @@ class Kept(Generic[_Value]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
-        """Return the value of a key, which ``make`` makes if it is not kept."""
+        """Return the value of a key, created by ``make`` if it is not cached."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
                 return self._values[key]
-        value = make()  # others go on meanwhile
+        value = make()  # without the lock, so that other threads can continue
         with self._lock:
             value = self._values.setdefault(key, value)
             self._values.move_to_end(key)
@@ -45,14 +45,14 @@ class Kept(Generic[_Value]):
         return value
 
     def __len__(self) -> int:
-        """Return how many are kept."""
+        """Return the number of cached values."""
         return len(self._values)
 
     def __getstate__(self) -> dict[str, int]:
-        """Return how many are kept."""
+        """Return the capacity only."""
         return {"most": self._most}
 
     def __setstate__(self, state: PickledState) -> None:
-        """Begin with nothing."""
+        """Restore an empty cache."""
         self._most = state["most"]
         self._clear()

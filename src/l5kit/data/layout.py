@@ -1,4 +1,4 @@
-"""Layout of a dataset on disk: names, record types, chunks and compression of its arrays, and how logs are named."""
+"""Layout of a dataset on disk: names, record types, chunks and compression of its arrays, and file names of logs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,26 +40,26 @@ from l5kit.errors import DatasetFormatError
 MAX_BYTES = 2**63
 
 MAX_CHUNK_BYTES = 2**31
-"""Bytes of a chunk that Blosc can hold."""
+"""Maximum chunk size of Blosc in bytes."""
 
 _NARROW_BYTES = 4
 
 MAX_LOST_FILES = 16
-"""Files at the end of an array that may be missing however few others there are."""
+"""Number of chunk files at the end of an array that may always be missing."""
 
 GROUP_FILES: Final = (".zgroup", "zarr.json")
-"""Of zarr 2, in which datasets are, and of zarr 3, in which exports in columns are."""
+"""Metadata files of zarr 2 (datasets) and of zarr 3 (columnar exports)."""
 
 LOG_SUFFIXES: Final = (".zarr", ".zarr.zip")
-"""Of folders and of zip files."""
+"""Suffixes of folders and of zip files."""
 
 
 class ArrayLayout(NamedTuple):
-    """One of the arrays on disk.
+    """One array on disk.
 
     Attributes:
-        attribute: That of the dataset that holds it.
-        dtype: Type of its records.
+        attribute: Attribute of the dataset that holds the array.
+        dtype: Record type.
         chunks: Rows per chunk, as a tuple.
     """
 
@@ -74,11 +74,11 @@ ARRAYS = {
     AGENT_ARRAY_KEY: ArrayLayout("agents", np.dtype(AGENT_DTYPE), AGENT_CHUNK_SIZE),
     TL_FACE_ARRAY_KEY: ArrayLayout("tl_faces", np.dtype(TL_FACE_DTYPE), TL_FACE_CHUNK_SIZE),
 }
-"""The arrays by their names on disk."""
+"""Array layouts by name on disk."""
 
 
 def create_group(store: Store, mode: Any, facts: LogFacts | None = None) -> zarr.Group:
-    """Return a zarr group with the attributes of a dataset, and the facts of its log, created in ``store``."""
+    """Create a zarr group in ``store`` with the attributes of a dataset and the facts of its log, and return it."""
     attributes: JsonObject = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
     attributes |= {} if facts is None else facts.as_attributes()
     if mode == "a":
@@ -87,15 +87,15 @@ def create_group(store: Store, mode: Any, facts: LogFacts | None = None) -> zarr
 
 
 def create_array(group: zarr.Group, key: str, length: int, *, dtype: DTypeLike | None = None) -> ZarrArray:
-    """Return one of the arrays of a dataset, created in ``group`` with ``length`` rows.
+    """Create one of the arrays of a dataset in ``group`` with ``length`` rows, and return it.
 
-    The metadata and chunks are what zarr-python 2 writes by default.
+    Metadata and chunks are the same as zarr-python 2 writes by default.
 
     Args:
-        group: The group of the dataset.
+        group: Group of the dataset.
         key: Name of the array.
         length: Number of rows.
-        dtype: Record type; None for that of the format.
+        dtype: Record type; None for the standard type of the format.
     """
     _, standard, chunks = ARRAYS[key]
     return group.create_array(
@@ -110,15 +110,15 @@ def create_array(group: zarr.Group, key: str, length: int, *, dtype: DTypeLike |
 
 
 def check_fields(dtype: DType, key: str, file: str) -> None:
-    """Refuse a record type without the fields of the format, as :func:`find_wrong_field` finds it.
+    """Refuse a record type that lacks fields of the format; see :func:`find_wrong_field`.
 
     Args:
-        dtype: The type.
+        dtype: Record type to check.
         key: Name of the array.
         file: Path of its metadata, for the message.
 
     Raises:
-        DatasetFormatError: A field is missing or of another type.
+        DatasetFormatError: A field is missing or has another type.
     """
     problem = find_wrong_field(dtype, key)
     if problem is not None:
@@ -126,9 +126,9 @@ def check_fields(dtype: DType, key: str, file: str) -> None:
 
 
 def check_size(array: ZarrArray, file: str) -> None:
-    """Refuse an array that is longer than its chunk files can be, so that nobody waits for rows that are nowhere.
+    """Refuse an array that is longer than its chunk files can be, to avoid long reads of rows that do not exist.
 
-    A lost file is told where its rows are asked for; what is refused is a length that most files are missing for.
+    Single lost files are reported when their rows are read; only lengths with most files missing are refused.
 
     Args:
         array: A zarr array of one axis.
@@ -150,7 +150,7 @@ def check_size(array: ZarrArray, file: str) -> None:
     path = array.store_path.path
     if not array.read_only or num_chunks <= MAX_LOST_FILES or sync(array.store.exists(f"{path}/{num_chunks - 1}")):
         return
-    # the last chunk has no file: maybe some were lost, or the length is wrong by much more than there are files
+    # the last chunk has no file: either some files were lost, or the length is far too large
     last_ones = range(max(0, num_chunks - MAX_LOST_FILES - 1), num_chunks)
     present = [index for index in chunk_indices(array.store, path, last_ones) if index < num_chunks]
     num_behind = num_chunks - 1 - max(present, default=-1)
@@ -163,9 +163,9 @@ def check_size(array: ZarrArray, file: str) -> None:
 
 
 def find_wrong_field(dtype: DType, key: str) -> str | None:
-    """Return what is wrong with a record type as that of one of the arrays, in words; None if it has the fields.
+    """Return what is wrong with the record type of an array, as text; None if it has all required fields.
 
-    The fields may have narrower types (sets made before April 2020 have), and the face interval may be missing.
+    Fields may have narrower types (as in datasets made before April 2020), and the face interval may be missing.
     """
     expected = ARRAYS[key].dtype
     for name in dtype.names or ():
@@ -176,7 +176,7 @@ def find_wrong_field(dtype: DType, key: str) -> str | None:
             if name == FACE_INTERVAL:
                 continue
             return _explain_missing_field(dtype, key, name)
-        # integers may be signed or not, and numbers narrower: values are the same in both
+        # integers of either signedness and narrower numbers are accepted, as their values are the same
         stored, wanted = dtype[name], expected[name]
         is_same_kind = stored.base.kind == wanted.base.kind or {stored.base.kind, wanted.base.kind} == {"i", "u"}
         if stored.shape != wanted.shape or not is_same_kind:
@@ -185,15 +185,15 @@ def find_wrong_field(dtype: DType, key: str) -> str | None:
 
 
 def _explain_missing_field(dtype: DType, key: str, name: str) -> str:
-    """Return in words that records lack a field of the format, and which of theirs may be it by another name."""
+    """Return a text that records lack a field, with the most similar name among their other fields."""
     near = nearest_name(name, set(dtype.names or ()) - set(ARRAYS[key].dtype.names or ()))
     return f"lacks the field {name!r}{'' if near is None else f' (it has {near!r}, much like it)'}, got {dtype}"
 
 
 def find_ownerless_faces(frames: DType, num_faces: int) -> str | None:
-    """Return in words that frames have no field that names the traffic light faces; None where nothing is wrong.
+    """Return a text if frames have no field for the intervals of the traffic light faces; None if all is well.
 
-    Without faces the field may be missing, as in datasets of three arrays.
+    Without faces, the field may be missing, as in datasets with three arrays.
 
     Args:
         frames: Record type of the frames.
@@ -206,7 +206,7 @@ def find_ownerless_faces(frames: DType, num_faces: int) -> str | None:
 
 
 def with_face_interval(dtype: DType) -> DType:
-    """Return a record type of frames with the face interval, at its usual place, if it lacks it."""
+    """Return a record type of frames, with the face interval inserted at its usual place if missing."""
     names = list(dtype.names or ())
     if FACE_INTERVAL in names:
         return dtype
@@ -216,17 +216,17 @@ def with_face_interval(dtype: DType) -> DType:
 
 
 def standard_with_others(dtype: DType, key: str) -> DType:
-    """Return the record type of one of the arrays with the fields that a type has beyond it, behind its own."""
+    """Return the record type of one of the arrays, followed by additional fields of another type."""
     standard = ARRAYS[key].dtype
     names = [name for name in dtype.names or () if name not in (standard.names or ())]
     return np.dtype([*standard.descr, *((name, dtype[name].base, dtype[name].shape) for name in names)])
 
 
 def presented_dtype(stored: DType, key: str) -> DType:
-    """Return the record type in which rows of an array are handed out.
+    """Return the record type of the rows that an array returns.
 
-    That is the stored one, if its fields are of a width that kernels are made for: that of the format, or 4 bytes, as
-    in sets made before April 2020. Others are converted. Frames have the face interval, also where it is not stored.
+    It is the stored type if kernels support the widths of its fields: those of the format, or 4 bytes as in datasets
+    made before April 2020. Other widths are converted. Frames always have the face interval, even if it is not stored.
 
     Args:
         stored: Type of the records on disk.
@@ -246,14 +246,14 @@ def presented_dtype(stored: DType, key: str) -> DType:
 
 
 def is_group(folder: Path) -> bool:
-    """Return whether a folder on this machine is a group of zarr."""
+    """Return whether a folder on this machine is a zarr group."""
     return any((folder / name).is_file() for name in GROUP_FILES)
 
 
 def logs_in(folders: Sequence[Path]) -> list[Path]:
-    """Return the logs that lie in folders of this machine, sorted.
+    """Return the logs in folders of this machine, sorted.
 
-    Names tell what a log is; where none does, the files of groups, as of exports in columns with another name.
+    Logs are recognized by name; if there is none, by the files of zarr groups, as for renamed columnar exports.
     """
     entries = sorted(entry for folder in folders if folder.is_dir() for entry in folder.iterdir())
     named = [
@@ -265,6 +265,6 @@ def logs_in(folders: Sequence[Path]) -> list[Path]:
 
 
 def name_of_log(file_name: str) -> str:
-    """Return the name of a log without what it ends with: ``sample`` of ``sample.zarr`` and of ``sample.zarr.zip``."""
+    """Return the name of a log without its suffix: ``sample`` for ``sample.zarr`` and ``sample.zarr.zip``."""
     endings = [ending for ending in LOG_SUFFIXES if file_name.endswith(ending)]
     return file_name.removesuffix(endings[-1]) if endings else file_name

@@ -1,4 +1,4 @@
-"""Folders of a loader of samples: those of several towns, which a configuration lists or names by a pattern."""
+"""Loader folders: the folders of several towns that a loader lists or matches by patterns."""
 
 import glob
 import os
@@ -11,26 +11,26 @@ from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import ConfigError
 
 _NAMES_TOLD: Final = 10
-"""Folders that are listed where none is found."""
+"""Maximum number of existing folders listed in an error."""
 
 
 class HasFolders(Protocol):
-    """What names folders of the data folder, each with a log."""
+    """Protocol of a configuration that names folders of the data folder, each with a log."""
 
     @property
     def key(self) -> str:
-        """The log, relative to each of the folders."""
+        """Path of the log, relative to each folder."""
 
     @property
     def folders(self) -> str | Sequence[str] | None:
-        """Their names, or patterns of them."""
+        """Folder names, or patterns of them."""
 
 
 def folders_of(loader: HasFolders, data_manager: LocalDataManager) -> list[str] | None:
-    """Return the folders of a loader, those that its patterns find included, sorted; None for the data folder itself.
+    """Return the folders of a loader, with patterns expanded, sorted; None for the data folder itself.
 
     Raises:
-        ConfigError: A pattern finds no folder, or the data folder is a URL, which lists none.
+        ConfigError: A pattern matches no folder, or the data folder is a URL, which cannot be listed.
     """
     if loader.folders is None:
         return None

@@ -1,4 +1,4 @@
-"""Data manager: the files of a data folder, by keys relative to it."""
+"""Data manager: paths of files in a data folder, by keys relative to it."""
 
 import os
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ _NAMES_TOLD: Final = 4
 
 
 class DataManager(ABC):
-    """Turns the key of a file into its path."""
+    """Base of data managers, which map the key of a file to its path."""
 
     @abstractmethod
     def require(self, key: str) -> str:
@@ -24,10 +24,10 @@ class DataManager(ABC):
 
 
 class LocalDataManager(DataManager):
-    """Data folder on this machine, or the URL of one, where datasets are read and from where other files are copied.
+    """Data folder, local or at a URL; remote datasets are read in place, other remote files are copied.
 
     Args:
-        local_data_folder: The folder or URL, the current one if empty; None takes it from the environment variable
+        local_data_folder: Folder or URL, the current folder if empty; None takes it from the environment variable
             ``L5KIT_DATA_FOLDER``. It is not checked before the first :meth:`require`.
 
     Attributes:
@@ -58,14 +58,14 @@ class LocalDataManager(DataManager):
             key: Path relative to the data folder, such as ``scenes/sample.zarr``.
 
         Raises:
-            FileNotFoundError: It does not exist.
+            FileNotFoundError: The path does not exist.
         """
         path = self.root_folder / key
         url = path_of(path)
         if not is_url(url):
             if path.exists():
                 return str(path)
-            # what there is of the same kind tells a wrong key from a wrong folder
+            # similar files help to tell a wrong key from a wrong folder
             names = sorted(other.name for other in path.parent.glob(f"*{path.suffix}")) if path.suffix else []
             there_is = f", but there is {', '.join(names[:_NAMES_TOLD])}" if names else ""
             raise FileNotFoundError(
@@ -73,7 +73,7 @@ class LocalDataManager(DataManager):
                 "check the key, and that the folder is the one that holds it"
             )
 
-        # datasets are read where they are, any other file from a copy
+        # read datasets in place, and all other files from a copy
         if not url.endswith((".zarr", ".zip")):
             return url if is_remote_group(url) else str(local_file(url))
         if not exists_remotely(url):
@@ -82,7 +82,7 @@ class LocalDataManager(DataManager):
 
 
 def require_data_manager(data_manager: object) -> None:
-    """Refuse what cannot find files, such as the path of the data folder itself.
+    """Refuse an object that is not a data manager, such as the path of the data folder.
 
     Raises:
         TypeError: ``data_manager`` has no method ``require``.

@@ -1,7 +1,7 @@
-"""Facts of a log: the size of its AV, the time between its frames, what its classes had been before, and its sources.
+"""Log facts: size of the AV, time between frames, original classes, and sources of a log.
 
-They are attributes of the zarr group of a log that l5kit has written. Logs of L5Kit 1.x have none; for them hold the
-constants that 1.5 has for all logs.
+They are attributes of the zarr group of logs written by l5kit. Logs of L5Kit 1.x have none; for them the constants of
+L5Kit 1.5 apply.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,16 +16,16 @@ from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import DatasetFormatError, InvalidArgumentError
 
 EGO_EXTENT_WIDTH = 1.85
-"""Width of the AV of a log that does not tell, metres."""
+"""Default width of the AV, metres."""
 
 EGO_EXTENT_LENGTH = 4.87
-"""Length of the AV of a log that does not tell, metres."""
+"""Default length of the AV, metres."""
 
 EGO_EXTENT_HEIGHT = 1.8
-"""Height of the AV of a log that does not tell, metres."""
+"""Default height of the AV, metres."""
 
 EGO_EXTENT_M = (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH, EGO_EXTENT_HEIGHT)
-"""Length, width and height of the AV of a log that does not tell, metres."""
+"""Default length, width and height of the AV, metres."""
 
 _LONGEST_AV_M = 100.0
 _LONGEST_STEP_S = 3600.0
@@ -33,18 +33,18 @@ _LONGEST_STEP_S = 3600.0
 
 @dataclass(frozen=True)
 class LogFacts:
-    """What holds for all of a log; the defaults are the constants of L5Kit 1.5.
+    """Properties of a whole log; the defaults are the constants of L5Kit 1.5.
 
     Attributes:
         ego_extent_m: Length, width and height of the AV, metres.
         step_time_s: Time between two frames, seconds.
-        label_mapping: For each class of the dataset that the log was made from, the one of ``PERCEPTION_LABELS`` that
-            its agents have, read-only; empty where the classes are those of the log itself.
-        sources: The datasets that it was made from, texts by name, such as ``dataset``, ``version`` and ``licence``,
-            read-only; empty for logs that were not imported. Logs that are made of this one have them, too.
+        label_mapping: For each class of the original dataset, the label in ``PERCEPTION_LABELS`` of its agents,
+            read-only; empty if the log has its own classes.
+        sources: Original datasets, as texts by name, such as ``dataset``, ``version`` and ``licence``, read-only; empty
+            for logs that were not imported. Logs derived from this one inherit them.
 
     Raises:
-        InvalidArgumentError: A value is not possible.
+        InvalidArgumentError: A value is not allowed.
     """
 
     ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M
@@ -67,7 +67,7 @@ class LogFacts:
             )
         object.__setattr__(self, "step_time_s", float(self.step_time_s))
 
-        # mappings are copied, so that whoever made them changes no facts
+        # copy mappings, so that the facts do not change with them
         mapping: Any = self.label_mapping
         if not isinstance(mapping, Mapping):
             raise InvalidArgumentError(f"label_mapping must give a label for each class by name, got {mapping!r}")
@@ -90,7 +90,7 @@ class LogFacts:
         object.__setattr__(self, "sources", tuple(MappingProxyType(dict(source)) for source in sources))
 
     def __reduce__(self) -> tuple[type["LogFacts"], tuple[object, ...]]:
-        """Return class and fields, as what cannot be changed cannot be pickled either."""
+        """Return class and fields with plain dictionaries, as read-only mappings cannot be pickled."""
         sources = tuple(dict(source) for source in self.sources)
         return type(self), (self.ego_extent_m, self.step_time_s, dict(self.label_mapping), sources)
 
@@ -99,11 +99,11 @@ class LogFacts:
         """Return the facts among the attributes of a log; None if there are none.
 
         Args:
-            attributes: All attributes of its zarr group; others than those of the facts are left alone.
-            file: Where they are, for the error.
+            attributes: All attributes of the zarr group; other attributes are ignored.
+            file: Path of the attributes, for the error.
 
         Raises:
-            DatasetFormatError: A value is not possible.
+            DatasetFormatError: A value is not allowed.
         """
         present = {known.name: attributes[known.name] for known in fields(cls) if known.name in attributes}
         if not present:
@@ -117,7 +117,7 @@ class LogFacts:
             ) from error
 
     def as_attributes(self) -> JsonObject:
-        """Return the facts as JSON holds them, under the names of the attributes; sources only where there are any."""
+        """Return the facts as JSON values under the names of the attributes; sources only if there are any."""
         attributes = {
             "ego_extent_m": list(self.ego_extent_m),
             "step_time_s": self.step_time_s,
@@ -127,10 +127,10 @@ class LogFacts:
 
 
 def require_facts(facts: object) -> None:
-    """Refuse what is neither facts of a log nor None.
+    """Refuse anything but the facts of a log or None.
 
     Raises:
-        InvalidArgumentError: It is something else.
+        InvalidArgumentError: ``facts`` has another type.
     """
     if facts is not None and not isinstance(facts, LogFacts):
         raise InvalidArgumentError(
@@ -140,13 +140,13 @@ def require_facts(facts: object) -> None:
 
 
 def agreed_facts(logs: Sequence[tuple[str, LogFacts | None]]) -> LogFacts | None:
-    """Return the facts of logs that become one, with the sources of all of them; None if none of them tells any.
+    """Return the common facts of logs to be joined, with the sources of all; None if none has facts.
 
     Args:
         logs: Name and facts of each, None for those of L5Kit 1.5.
 
     Raises:
-        InvalidArgumentError: Two of them have other facts.
+        InvalidArgumentError: The facts of two logs differ.
     """
     for first_name, first in logs[:1]:
         of_first = (first or LogFacts()).as_attributes()

@@ -1,4 +1,4 @@
-"""The writer of new logs: scenes of plain arrays one after the other, in a dataset that appears when it is complete."""
+"""Log writer: writes scenes one after the other to a new log, which appears when it is complete."""
 
 import os
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ _AGENTS_AT_ONCE = 200_000
 
 
 class LogWriter:
-    """Writes scenes to the end of a new log, a few at a time; :func:`write_log` makes one.
+    """Writer that appends scenes to a new log in small groups; created by :func:`write_log`.
 
-    Once writing has failed, of a full disk for example, nobody knows how much of the scenes is there: from then on
-    every call raises, and so does the end of the block of :func:`write_log`, which leaves no log.
+    After a failed write, for example on a full disk, the state of the log is unknown. From then on every call raises,
+    and so does the end of the block of :func:`write_log`, which leaves no log.
 
     Args:
         dataset: An initialized dataset without rows.
 
     Attributes:
-        num_scenes: Scenes that were appended.
+        num_scenes: Number of scenes appended.
     """
 
     def __init__(self, dataset: ChunkedDataset) -> None:
@@ -41,14 +41,14 @@ class LogWriter:
         self._is_ended = False
 
     def append(self, scene: SceneArrays | SceneRecords) -> int:
-        """Add a scene and return its number.
+        """Append a scene and return its index.
 
         Args:
-            scene: Plain arrays, with agents from :class:`~l5kit.data.tracks.Tracks` say, or records; they are copied.
+            scene: Plain arrays, with agents from :class:`~l5kit.data.tracks.Tracks` for example, or records; copied.
 
         Raises:
-            CorruptedDataError: Writing has failed before.
-            InvalidArgumentError: ``scene`` is neither of both, or does not fit the record types; it is not added.
+            CorruptedDataError: An earlier write failed.
+            InvalidArgumentError: ``scene`` has another type, or does not fit the record types; it is not added.
             ReadOnlyDatasetError: The block of :func:`write_log` has ended.
         """
         self._require_writable()
@@ -63,11 +63,11 @@ class LogWriter:
         return self._add(replace(scene, frames=frames, agents=agents, tl_faces=tl_faces))
 
     def append_log(self, log: LogRecords) -> None:
-        """Add all scenes of a log in memory, such as those of a :class:`~l5kit.data.record_buffer.RecordBuffer`.
+        """Append all scenes of a log in memory, such as that of a :class:`~l5kit.data.record_buffer.RecordBuffer`.
 
         Raises:
-            CorruptedDataError: Writing has failed before, or intervals of the log are wrong.
-            InvalidArgumentError: ``log`` is no LogRecords.
+            CorruptedDataError: An earlier write failed, or intervals of the log are wrong.
+            InvalidArgumentError: ``log`` is not a LogRecords.
             ReadOnlyDatasetError: The block of :func:`write_log` has ended.
         """
         self._require_writable()
@@ -78,13 +78,13 @@ class LogWriter:
             )
         dataset = log.as_dataset()
         for scene in range(len(log.scenes)):
-            self._add(SceneRecords.read(dataset, scene))  # which copies
+            self._add(SceneRecords.read(dataset, scene))  # copies
 
     def flush(self) -> None:
-        """Write the scenes that wait.
+        """Write the pending scenes.
 
         Raises:
-            CorruptedDataError: Writing has failed before.
+            CorruptedDataError: An earlier write failed.
             ReadOnlyDatasetError: The block of :func:`write_log` has ended.
         """
         self._require_writable()
@@ -95,13 +95,13 @@ class LogWriter:
             joined = join_scenes(self._waiting, (len(dataset.frames), len(dataset.agents), len(dataset.tl_faces)))
             for name, records in vars(joined).items():
                 getattr(dataset, name).append(records)
-        except BaseException as error:  # of the four arrays some may have the scenes, and others not
+        except BaseException as error:  # some of the four arrays may have the scenes, others not
             self._failure = error
             raise
         self._waiting.clear()
 
     def _add(self, scene: SceneRecords) -> int:
-        """Take a scene over, whose arrays nobody else has."""
+        """Take ownership of a scene whose arrays are not used elsewhere."""
         self._waiting.append(scene)
         self.num_scenes += 1
         num_agents = sum(len(waiting.agents) for waiting in self._waiting)
@@ -126,18 +126,18 @@ class LogWriter:
 def write_log(
     path: str | os.PathLike[str], *, facts: LogFacts | None = None, overwrite: bool = False
 ) -> Iterator[LogWriter]:
-    """Hand out the writer of a new log, which is in its place when the block ends without an error.
+    """Yield the writer of a new log, which appears at its path when the block ends without an error.
 
     Args:
-        path: Folder for the log, with ``.zarr`` in its name by custom; folders around it are made.
-        facts: Facts of the log; None for those of L5Kit 1.5. They are stored with it.
-        overwrite: Replace a log that is there.
+        path: Folder of the log, by convention with ``.zarr`` in its name; parent folders are created.
+        facts: Facts of the log, stored with it; None for those of L5Kit 1.5.
+        overwrite: Replace an existing log.
 
     Raises:
-        CorruptedDataError: Writing has failed within the block, which went on nevertheless.
-        FileExistsError: There is something, at the start or at the end, and ``overwrite`` is False.
-        InvalidArgumentError: What is there, at the start or at the end, is no log, ``path`` is a URL or the name of a
-            zip file, or ``facts`` are none.
+        CorruptedDataError: A write failed within the block, but the block continued.
+        FileExistsError: ``path`` exists, at the start or at the end, and ``overwrite`` is False.
+        InvalidArgumentError: Something other than a log exists at ``path``, at the start or at the end, ``path`` is a
+            URL or the name of a zip file, or ``facts`` is invalid.
     """
     require_local("path", path)
     require_facts(facts)
@@ -153,7 +153,7 @@ def write_log(
             yield writer
             writer.flush()
         finally:
-            # whatever comes later is refused, and what waits and was not written is given up
+            # refuse later calls and discard pending scenes
             writer._is_ended = True
             writer._waiting.clear()
         require_free(target, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""The semantic map, under the path that it has in L5Kit 1.x; it stands in :mod:`l5kit.data.map.api`."""
+"""Semantic map under its L5Kit 1.x path; implemented in :mod:`l5kit.data.map.api`."""
 
 from l5kit.data.map.api import CACHE_SIZE, ENCODING, InterpolationMethod, MapAPI
 from l5kit.data.map.element_kinds import TLFacesColors

@@ -1,4 +1,4 @@
-"""How far long work is: a bar on terminals and in notebooks, a line once a minute elsewhere."""
+"""Progress of long work: a bar on terminals and in notebooks, a line once a minute elsewhere."""
 
 import sys
 import time
@@ -10,37 +10,37 @@ from typing import Protocol
 from l5kit.errors import without_secrets
 
 Progress = Callable[[int, int], None]
-"""Called with the number of steps that are done and their total."""
+"""Function called with the number of steps done and the total."""
 
 TELL_EVERY_S = 60.0
-"""Seconds between two lines where there is no bar, as in the file of a batch job."""
+"""Seconds between two lines if there is no bar, as in the log file of a batch job."""
 
 _MIN_PAUSE_S = 0.2
-"""Between two changes of a bar in a notebook, each of which is a message to the browser."""
+"""Minimum seconds between two updates of a notebook bar, each of which is a message to the browser."""
 
 
 def progress_of_part(progress: Progress | None, num_before: int, total: int) -> Progress | None:
-    """Return what shows the progress of a part of some work as that of all; None for None.
+    """Return a callable that reports the progress of a part as that of the whole work; None for None.
 
     Args:
-        progress: Shows how far all of it is.
-        num_before: Steps that are done before the part begins.
-        total: Steps of all.
+        progress: Reports the progress of the whole work.
+        num_before: Steps done before the part begins.
+        total: Total number of steps.
     """
     return None if progress is None else lambda done, _: progress(num_before + done, total)
 
 
 @contextmanager
 def show_progress(title: str, *, visible: bool, in_bytes: bool = False, rate_of: str = "") -> Iterator[Progress]:
-    """Give a callable that moves a bar on standard error, or in a notebook; the bar vanishes at the end.
+    """Yield a callable that moves a bar on standard error or in a notebook; the bar disappears at the end.
 
-    Where standard error is no terminal, a line once a minute says how far the work is.
+    If standard error is not a terminal, a line is printed once a minute.
 
     Args:
         title: Text before the bar.
         visible: Show the bar or the lines.
-        in_bytes: Show how many bytes are done, and how many in a second; steps are bytes then.
-        rate_of: On a terminal, show how many steps are done, and how many of what this names in a second.
+        in_bytes: Show bytes done and bytes per second; steps are bytes.
+        rate_of: Unit of steps; on a terminal, show the number of steps done and the rate in this unit.
     """
     if not visible:
         yield lambda _done, _total: None
@@ -62,28 +62,28 @@ def show_progress(title: str, *, visible: bool, in_bytes: bool = False, rate_of:
 
 
 class Bar(Protocol):
-    """A bar that is shown until it is closed."""
+    """Protocol of a progress bar that is shown until closed."""
 
     def show(self, done: float, total: float, text: str = "") -> None:
         """Move the bar.
 
         Args:
-            done: Steps that are done.
-            total: All of them.
-            text: Behind the bar.
+            done: Steps done.
+            total: Total number of steps.
+            text: Text after the bar.
         """
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
 
 
 def open_bar(title: str, *, in_bytes: bool = False, has_counts: bool = False) -> Bar | None:
-    """Return a bar in the notebook, or on standard error; None where that is no terminal.
+    """Return a bar in the notebook or on standard error; None if that is not a terminal.
 
     Args:
         title: Text before the bar.
-        in_bytes: Show how many bytes are done, and how many in a second.
-        has_counts: Show on a terminal how many steps are done, in place of their share.
+        in_bytes: Show bytes done and bytes per second.
+        has_counts: On a terminal, show the number of steps done instead of the percentage.
     """
     if in_notebook():
         return NotebookBar(title)
@@ -91,10 +91,10 @@ def open_bar(title: str, *, in_bytes: bool = False, has_counts: bool = False) ->
 
 
 class _TerminalBar:
-    """A bar on standard error."""
+    """Progress bar on standard error."""
 
     def __init__(self, title: str, *, in_bytes: bool, has_counts: bool) -> None:
-        from rich import progress  # here, so that opening a dataset does not load it
+        from rich import progress  # lazy, so that opening a dataset does not load it
         from rich.console import Console
 
         columns = (
@@ -117,7 +117,7 @@ class _TerminalBar:
 
 
 class _Lines:
-    """A line on standard error for each minute in which the work has moved."""
+    """Progress lines on standard error, at most one per minute."""
 
     def __init__(self, title: str, *, in_bytes: bool) -> None:
         self._title, self._in_bytes = title, in_bytes
@@ -133,36 +133,36 @@ class _Lines:
 
 
 def on_terminal() -> bool:
-    """Return whether standard error is a terminal, where bars are shown; there may be none, as with ``pythonw``."""
+    """Return whether standard error is a terminal; it may be missing, as with ``pythonw``."""
     try:
         return sys.stderr is not None and sys.stderr.isatty()
-    except ValueError:  # it was closed
+    except ValueError:  # closed
         return False
 
 
 def tell(text: str) -> None:
-    """Print a human-readable line on standard error, without secrets of addresses, and nowhere where there is none."""
-    if sys.stderr is not None:  # print would take standard output in its place
-        with suppress(ValueError, OSError):  # it was closed
+    """Print a human-readable line on standard error, if there is one, without secrets of addresses."""
+    if sys.stderr is not None:  # print would fall back to standard output
+        with suppress(ValueError, OSError):  # closed
             sys.stderr.write(f"{without_secrets(text)}\n")
 
 
 def in_notebook() -> bool:
-    """Return whether this process is the kernel of a notebook, of Jupyter, VS Code or Colab."""
+    """Return whether this process is a notebook kernel (Jupyter, VS Code or Colab)."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
 
 
 class NotebookBar:
-    """A bar in the output of a cell; nothing but the browser is needed to see it.
+    """Progress bar in the output of a notebook cell; needs only the browser.
 
     Args:
         title: Text before the bar.
     """
 
     def __init__(self, title: str) -> None:
-        from IPython.display import display  # here: only notebooks have it
+        from IPython.display import display  # only available in notebooks
 
         self._title = title
         self._shown_s = 0.0
@@ -172,9 +172,9 @@ class NotebookBar:
         """Move the bar, at most five times a second.
 
         Args:
-            done: Steps that are done.
-            total: All of them.
-            text: Behind the bar.
+            done: Steps done.
+            total: Total number of steps.
+            text: Text after the bar.
         """
         now_s = time.monotonic()
         if now_s - self._shown_s >= _MIN_PAUSE_S:
@@ -182,12 +182,12 @@ class NotebookBar:
             self._handle.update(_Bar(self._title, done, total, text))
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._handle.update(_Bar("", 0, 0, ""))
 
 
 class _Bar:
-    """A bar as it is at a moment; one without a title is nothing."""
+    """State of a bar at one moment; empty without a title."""
 
     def __init__(self, title: str, done: float, total: float, text: str) -> None:
         self._title, self._done, self._total, self._text = title, done, total, text

@@ -1,8 +1,8 @@
-"""Read-only views of objects of arrays: what code of users is shown of a simulation, which it must not change.
+"""Read-only views of objects with arrays, passed to user code that must not change a simulation.
 
-Nothing is copied. A view is of a subclass of the class of its object, so that it is one of these for whoever asks, and
-what the object computes on demand is computed by it and kept there. Kernels of l5kit get the objects themselves, as
-numba compiles anew for arrays that may not be written to.
+Nothing is copied. The class of a view is a subclass of the class of its object, so ``isinstance`` works. Values made
+on demand are computed and cached by the object. Kernels of l5kit get the objects themselves, as numba would compile
+again for read-only arrays.
 """
 
 import functools
@@ -21,21 +21,21 @@ _SOURCE = "_behind_view"
 
 
 def shown_to(owner: object, method: str, value: _T) -> _T:
-    """Return a value as a method of an object may see it: itself for code of l5kit, for others a read-only view.
+    """Return a value as passed to a method: unchanged for code of l5kit, otherwise as a read-only view.
 
     Args:
-        owner: Whose method it is.
-        method: The name of the method.
-        value: What it is called with.
+        owner: Object of the method.
+        method: Name of the method.
+        value: Argument of the method.
     """
     return value if not overrides_package(owner, method, package="l5kit") else read_only(value)
 
 
 def read_only(value: _T) -> _T:
-    """Return a view of arrays, or of what holds some, that nobody may write to; of anything else the value itself.
+    """Return a read-only view of arrays or of an object that contains some; any other value is returned unchanged.
 
-    Looked into are dataclasses of l5kit, what has ``as_read_only``, tuples, lists and dictionaries. Whatever a
-    dataclass calls ``memory`` is for writing, and stays as it is.
+    Supported are dataclasses of l5kit, objects with ``as_read_only``, tuples, lists and dictionaries. A dataclass field
+    named ``memory`` stays writable.
     """
     if isinstance(value, np.ndarray):
         return cast("_T", as_sealed(value))
@@ -51,12 +51,12 @@ def read_only(value: _T) -> _T:
     if not is_own or hasattr(value, _SOURCE):
         return value
 
-    # an object of a class of views, which has views of all fields
+    # create an object of the class of views, with views of all fields
     source: Any = value
-    source_class: Any = type(value)  # mypy does not take the type of an object for hashable
+    source_class: Any = type(value)  # mypy takes the type of an object for unhashable
     given = {field.name: getattr(source, field.name) for field in fields(source)}
     given = {name: each if name == "memory" else read_only(each) for name, each in given.items()}
-    if not hasattr(source, "__dict__"):  # one with slots, which computes nothing on demand
+    if not hasattr(source, "__dict__"):  # with slots, which caches nothing
         return cast("_T", replace(source, **given))
     view: Any = object.__new__(_class_of_views(source_class))
     for name, each in (given | {_SOURCE: source}).items():
@@ -65,13 +65,13 @@ def read_only(value: _T) -> _T:
 
 
 def behind_view(value: _T) -> _T:
-    """Return what a view is of, for kernels of l5kit that write to nothing; the value itself if it is no view."""
+    """Return the object behind a view, for l5kit kernels that do not write to it; any other value unchanged."""
     return cast("_T", getattr(value, _SOURCE, value))
 
 
 @functools.cache
 def _class_of_views(value_class: type) -> type:
-    """Return the class of the views of objects of a class: what it computes on demand is that of the object."""
+    """Return the class of views of a class, which takes values computed on demand from the object."""
     members: dict[str, object] = {"__module__": value_class.__module__, "__qualname__": value_class.__qualname__}
     for name in dir(value_class):
         member = inspect.getattr_static(value_class, name)
@@ -85,11 +85,11 @@ def _class_of_views(value_class: type) -> type:
 
 
 def _read_behind(name: str, compute: Callable[..., object]) -> Callable[..., object]:
-    """Return what takes something that is computed from the object behind a view, and shows it read-only."""
+    """Return a function that takes a computed value from the object behind a view, and returns it read-only."""
 
     def read(view: object) -> object:
         source = behind_view(view)
-        # a view that dataclasses.replace has changed is an object of its own
+        # a view changed by dataclasses.replace is an independent object
         return read_only(compute(view) if source is view else getattr(source, name))
 
     return read

@@ -1,4 +1,4 @@
-"""The record buffer: scenes of a log in memory that change, all of them at once, without a new log for each change."""
+"""Record buffer: scenes of a log in memory that can be changed in place, all scenes at once."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -27,32 +27,31 @@ from l5kit.geometry.transform import yaws_as_rotations33
 
 
 class RecordBuffer:
-    """Scenes of a batch in four arrays with room for more frames and rows.
+    """Scenes of a batch in four arrays with spare room for frames and rows.
 
-    Windows are cut from it as from a dataset: ``frames``, ``agents`` and ``tl_faces`` are NumPy arrays over all
-    scenes, the intervals of the frames name rows of the two others, and the frames of a scene lie together. Rows that
-    belong to no frame may lie between others, and the rows of a frame behind those of a later one. Values may also be
-    written into the arrays directly, other than the intervals of the frames, which only the methods may change. An
-    array is replaced by a larger one when it is full, so take it anew from the
-    buffer after each change of the number of rows.
+    Windows are cut from it as from a dataset: ``frames``, ``agents`` and ``tl_faces`` are NumPy arrays over all scenes,
+    the intervals of the frames refer to rows of the other two, and the frames of a scene are contiguous. Rows without a
+    frame may lie between others, and the rows of a frame may lie after those of a later frame. Values may also be
+    written directly into the arrays, except the intervals of the frames, which only the methods may change. A full
+    array is replaced by a larger one, so fetch it from the buffer again after each change of the number of rows.
 
-    Frames are named by their rows in ``frames``, which :meth:`frame_rows` gives; they change when frames are appended.
+    Frames are identified by their rows in ``frames``, from :meth:`frame_rows`; appending frames changes these rows.
 
     Args:
-        scenes: The scenes, which are copied; the same one may come several times.
-        facts: Facts of the log that they are of, such as the size of its AV; None for those of L5Kit 1.5.
-        spare_frames: Frames that each scene has room for from the start.
-        spare_agents: Agents that all scenes together have room for from the start. A frame that gets more agents than
-            it had moves, and needs half as much room again as it then has agents.
+        scenes: Scenes to copy; a scene may occur several times.
+        facts: Facts of their log, such as the size of the AV; None for those of L5Kit 1.5.
+        spare_frames: Initial number of spare frames per scene.
+        spare_agents: Initial number of spare agent rows for all scenes together. A frame that outgrows its rows moves
+            and needs room for 1.5 times its new number of agents.
 
     Attributes:
         facts: Facts of the log.
-        frames: Frames of all scenes, with those that are not in use, ``FRAME_DTYPE``, (F,).
+        frames: Frames of all scenes, including unused ones, ``FRAME_DTYPE``, (F,).
         scene_starts: First frame of each scene, int64, (S,).
-        scene_stops: End frame of each scene, not included, int64, (S,).
+        scene_stops: End frame of each scene, exclusive, int64, (S,).
 
     Raises:
-        InvalidArgumentError: There is no scene, a number is negative, or ``facts`` are none.
+        InvalidArgumentError: There is no scene, a number is negative, or ``facts`` is not a :class:`LogFacts`.
     """
 
     def __init__(
@@ -88,17 +87,17 @@ class RecordBuffer:
 
     @property
     def agents(self) -> RecordArray:
-        """Agents of all frames, with rows that belong to none, ``AGENT_DTYPE``, (N,)."""
+        """Agents of all frames, including unused rows, ``AGENT_DTYPE``, (N,)."""
         return self._agents.array
 
     @property
     def tl_faces(self) -> RecordArray:
-        """Traffic light faces of all frames, with rows that belong to none, ``TL_FACE_DTYPE``, (M,)."""
+        """Traffic light faces of all frames, including unused rows, ``TL_FACE_DTYPE``, (M,)."""
         return self._tl_faces.array
 
     @property
     def scenes(self) -> RecordArray:
-        """Frames and host of each scene, without times, ``SCENE_DTYPE``, (S,)."""
+        """Frame interval and host of each scene, without times, ``SCENE_DTYPE``, (S,)."""
         scenes = np.zeros(self.num_scenes, SCENE_DTYPE)
         scenes[FRAME_INTERVAL] = np.stack([self.scene_starts, self.scene_stops], axis=1)
         scenes["host"] = self._hosts
@@ -110,14 +109,14 @@ class RecordBuffer:
         return counts
 
     def frame_rows(self, scenes: ArrayLike, frame_indices: ArrayLike) -> Int64Array:
-        """Return the rows in ``frames`` of frames of scenes, (N,).
+        """Return the rows in ``frames`` for frame indices of scenes, (N,).
 
         Args:
-            scenes: The scenes, (N,).
-            frame_indices: The frames, counted in their scenes, (N,) or one for all.
+            scenes: Scene indices, (N,).
+            frame_indices: Frame indices within the scenes, (N,) or one for all.
 
         Raises:
-            IndexOutOfRangeError: A scene, or one of its frames, is not there.
+            IndexOutOfRangeError: A scene or frame does not exist.
         """
         scenes, frame_indices = np.broadcast_arrays(np.asarray(scenes, np.int64), np.asarray(frame_indices, np.int64))
         self._require_scenes(scenes)
@@ -134,7 +133,7 @@ class RecordBuffer:
         """Return the scenes of frames (N,).
 
         Raises:
-            IndexOutOfRangeError: A row is not one of a frame in use.
+            IndexOutOfRangeError: A row is not of a frame in use.
         """
         rows = np.asarray(frame_rows, np.int64)
         scenes = np.searchsorted(self.scene_starts, rows, side="right") - 1
@@ -146,7 +145,7 @@ class RecordBuffer:
         return scenes
 
     def only(self, scene: int) -> "RecordBuffer":
-        """Return a view of one scene, to be read from: its frames and rows stay where they are."""
+        """Return a read-only view of one scene; its frames and rows keep their positions."""
         view, part = copy(self), slice(scene, scene + 1)
         view.scene_starts, view.scene_stops = self.scene_starts[part], self.scene_stops[part]
         view._slot_ends, view._hosts = self._slot_ends[part], self._hosts[part]
@@ -154,7 +153,7 @@ class RecordBuffer:
         return view
 
     def as_read_only(self) -> "RecordBuffer":
-        """Return a view that may only be read from: what changes it is an error."""
+        """Return a read-only view; methods that change the buffer raise."""
         view = copy(self)
         view.scene_starts, view.scene_stops = as_sealed(self.scene_starts), as_sealed(self.scene_stops)
         view.frames, view._slot_ends = as_sealed(self.frames), as_sealed(self._slot_ends)
@@ -162,12 +161,12 @@ class RecordBuffer:
         return view
 
     def windows(self, frame_rows: ArrayLike, steps: WindowSteps) -> Windows:
-        """Return the windows around frames (N,), as those of a dataset are; their rows are not copied.
+        """Return the windows around frames (N,), as for a dataset; rows are not copied.
 
-        A window shows what is in the buffer, so it is to be used before the next change.
+        Windows reflect the current content of the buffer, so use them before the next change.
 
         Raises:
-            IndexOutOfRangeError: A row is not one of a frame in use.
+            IndexOutOfRangeError: A row is not of a frame in use.
         """
         rows = np.asarray(frame_rows, np.int64)
         scenes = self.scenes_of(rows)
@@ -184,19 +183,19 @@ class RecordBuffer:
         tl_faces: RecordArray | None = None,
         face_counts: ArrayLike | None = None,
     ) -> Int64Array:
-        """Add one frame to the end of each of some scenes and return their rows in ``frames``, (K,).
+        """Append one frame to each of the given scenes and return the new rows in ``frames``, (K,).
 
         Args:
-            scenes: The scenes, (K,), none of them twice.
-            frames: Time and pose of the AV of each, ``FRAME_DTYPE``, (K,); their intervals mean nothing.
-            agents: Agents of all of these frames, one frame after the other; None for none.
-            agent_counts: How many of them each frame has, (K,).
-            tl_faces: Traffic light faces likewise.
-            face_counts: How many of them each frame has, (K,).
+            scenes: Scene indices, (K,), without duplicates.
+            frames: Time and AV pose of each new frame, ``FRAME_DTYPE``, (K,); their intervals are ignored.
+            agents: Agents of these frames, frame by frame; None for none.
+            agent_counts: Number of agents of each frame, (K,).
+            tl_faces: Traffic light faces, likewise.
+            face_counts: Number of faces of each frame, (K,).
 
         Raises:
-            IndexOutOfRangeError: A scene is not there.
-            InvalidArgumentError: A scene comes twice, or the arrays do not go together.
+            IndexOutOfRangeError: A scene does not exist.
+            InvalidArgumentError: A scene is given twice, or the arrays do not match.
         """
         scenes = np.asarray(scenes, np.int64)
         self._require_scenes(scenes)
@@ -206,8 +205,7 @@ class RecordBuffer:
         tl_faces, face_counts = _as_counted("tl_faces", tl_faces, TL_FACE_DTYPE, face_counts, len(scenes))
         is_full = self.scene_stops[scenes] == self._slot_ends[scenes]
         if is_full.any():
-            # scenes that are full get room for half as many frames again, eight at least, so that they move only now
-            # and then
+            # grow full scenes by half, at least by eight frames, so that they rarely move
             rooms = self._slot_ends - self.scene_starts
             full = scenes[is_full]
             rooms[full] = self._num_frames[full] + np.maximum(self._num_frames[full] >> 1, 8)
@@ -226,12 +224,12 @@ class RecordBuffer:
 
         Args:
             frame_rows: The frames, (N,).
-            positions_m: World x and y, (N, 2), which leaves z as it is; or x, y and z, (N, 3).
+            positions_m: World x and y, (N, 2), which keeps z; or x, y and z, (N, 3).
             yaws_rad: World heading, (N,); the rotation becomes one about the z axis.
 
         Raises:
-            IndexOutOfRangeError: A row is not one of a frame in use.
-            InvalidArgumentError: The arrays are of other shapes.
+            IndexOutOfRangeError: A row is not of a frame in use.
+            InvalidArgumentError: An array has another shape.
         """
         rows = np.asarray(frame_rows, np.int64)
         self.scenes_of(rows)
@@ -245,12 +243,12 @@ class RecordBuffer:
         self.frames["ego_rotation"][rows] = yaws_as_rotations33(yaws_rad)
 
     def find_agents(self, frame_rows: ArrayLike, track_ids: ArrayLike) -> Int64Array:
-        """Return the row in ``agents`` of each track (N,) in a frame (N,), -1 where the frame does not have it.
+        """Return the row in ``agents`` of each track (N,) in a frame (N,), or -1 if the frame lacks the track.
 
         Raises:
-            CorruptedDataError: An interval that was written does not lie within the agents.
-            IndexOutOfRangeError: A row is not one of a frame in use.
-            InvalidArgumentError: A frame has a track more than once, or a track is no whole number from 0 on.
+            CorruptedDataError: An interval overwritten by the caller lies outside the agents.
+            IndexOutOfRangeError: A row is not of a frame in use.
+            InvalidArgumentError: A frame has a track more than once, or a track id is not a whole number from 0 on.
         """
         frames, tracks = _as_pairs(frame_rows, track_ids)
         self.scenes_of(frames)
@@ -268,15 +266,15 @@ class RecordBuffer:
         return rows
 
     def put_agents(self, frame_rows: ArrayLike, agents: RecordArray) -> None:
-        """Put agents (N,) into frames (N,): a track that is there is overwritten, another one comes behind the others.
+        """Write agents (N,) into frames (N,): existing tracks are overwritten, new ones appended to the frame.
 
         Args:
-            frame_rows: The frame of each, (N,); a frame may come several times.
+            frame_rows: Frame of each agent, (N,); may repeat.
             agents: ``AGENT_DTYPE``, (N,).
 
         Raises:
-            CorruptedDataError: An interval that was written does not lie within the agents.
-            IndexOutOfRangeError: A row is not one of a frame in use.
+            CorruptedDataError: An interval overwritten by the caller lies outside the agents.
+            IndexOutOfRangeError: A row is not of a frame in use.
             InvalidArgumentError: A track is given twice for a frame, or a frame has it more than once.
         """
         frames = np.asarray(frame_rows, np.int64)
@@ -287,11 +285,11 @@ class RecordBuffer:
         self._agents.put(self.frames[AGENT_INTERVAL], frames, rows, agents)
 
     def remove_agents(self, frame_rows: ArrayLike, track_ids: ArrayLike) -> None:
-        """Take tracks (N,) out of frames (N,); the agents behind them move up.
+        """Remove tracks (N,) from frames (N,); later agents of a frame move up.
 
         Raises:
-            CorruptedDataError: An interval that was written does not lie within the agents.
-            IndexOutOfRangeError: A row is not one of a frame in use.
+            CorruptedDataError: An interval overwritten by the caller lies outside the agents.
+            IndexOutOfRangeError: A row is not of a frame in use.
             InvalidArgumentError: A track is given twice for a frame, or a frame has it more than once.
             TrackNotFoundError: A frame does not have the track.
         """
@@ -305,23 +303,23 @@ class RecordBuffer:
             self._agents.remove(self.frames[AGENT_INTERVAL], frames, rows)
 
     def replace_agents(self, frame_rows: ArrayLike, agents: RecordArray, counts: ArrayLike) -> None:
-        """Give frames other agents than they have.
+        """Replace all agents of frames.
 
         Args:
-            frame_rows: The frames, (K,), none of them twice.
-            agents: The agents of all of these frames, one frame after the other, ``AGENT_DTYPE``.
-            counts: How many of them each frame has, (K,).
+            frame_rows: Frames, (K,), without duplicates.
+            agents: Agents of these frames, frame by frame, ``AGENT_DTYPE``.
+            counts: Number of agents of each frame, (K,).
 
         Raises:
-            IndexOutOfRangeError: A row is not one of a frame in use.
-            InvalidArgumentError: A frame comes twice, or the arrays do not go together.
+            IndexOutOfRangeError: A row is not of a frame in use.
+            InvalidArgumentError: A frame is given twice, or the arrays do not match.
         """
         rows = self._frames_once(frame_rows)
         agents, counts = _as_counted("agents", agents, AGENT_DTYPE, counts, len(rows))
         self._agents.replace(self.frames[AGENT_INTERVAL], rows, counts, agents)
 
     def replace_tl_faces(self, frame_rows: ArrayLike, tl_faces: RecordArray, counts: ArrayLike) -> None:
-        """Give frames other traffic light faces than they have; arguments and errors as in :meth:`replace_agents`."""
+        """Replace all traffic light faces of frames; arguments and errors as in :meth:`replace_agents`."""
         rows = self._frames_once(frame_rows)
         tl_faces, counts = _as_counted("tl_faces", tl_faces, TL_FACE_DTYPE, counts, len(rows))
         self._tl_faces.replace(self.frames[FACE_INTERVAL], rows, counts, tl_faces)
@@ -331,17 +329,17 @@ class RecordBuffer:
         return self._hosts[scene]
 
     def scene(self, scene: int) -> SceneRecords:
-        """Return a copy of one scene as it is now.
+        """Return a copy of the current state of one scene.
 
         Raises:
-            IndexOutOfRangeError: There is no such scene.
+            IndexOutOfRangeError: The scene does not exist.
         """
         self._require_scenes(np.array([scene]))
         frames, agents, tl_faces = self._packed(np.arange(self.scene_starts[scene], self.scene_stops[scene]))
         return SceneRecords(frames, agents, tl_faces, host=self._hosts[scene], time_span_ns=self._time_spans_ns[scene])
 
     def to_log(self) -> LogRecords:
-        """Return a copy of all scenes as they are now, in the order of the format, ready to be written."""
+        """Return a copy of the current state of all scenes, in the order of the format, ready for writing."""
         frames, agents, tl_faces = self._packed(expand_ranges(self.scene_starts, self._num_frames))
         scenes = np.zeros(self.num_scenes, SCENE_DTYPE)
         intervals = scenes[FRAME_INTERVAL] = intervals_of_counts(self._num_frames)
@@ -355,7 +353,7 @@ class RecordBuffer:
         return LogRecords(scenes, frames, agents, tl_faces)
 
     def _packed(self, rows: Int64Array) -> tuple[RecordArray, RecordArray, RecordArray]:
-        """Return copies of frames, with intervals that follow each other from 0 on, and of their rows."""
+        """Return copies of frames, with consecutive intervals from 0, and of their rows."""
         frames = self.frames[rows]
         agents = self._agents.packed(frames[AGENT_INTERVAL])
         tl_faces = self._tl_faces.packed(frames[FACE_INTERVAL])
@@ -364,7 +362,7 @@ class RecordBuffer:
         return frames, agents, tl_faces
 
     def _spread(self, rooms: Int64Array) -> None:
-        """Lay the frames of all scenes out anew, with room for some number (S,) of them in each."""
+        """Rearrange the frames of all scenes, with the given room (S,) for frames in each."""
         slots = intervals_of_counts(rooms)
         frames = np.zeros(int(rooms.sum()), FRAME_DTYPE)
         source = expand_ranges(self.scene_starts, self._num_frames)
@@ -389,7 +387,7 @@ class RecordBuffer:
             )
 
     def _require_pairs_once(self, frames: Int64Array, tracks: NumericArray, rows: Int64Array) -> None:
-        """Refuse tracks (N,) of frames (N,) that are given twice; ``rows`` (N,) are what :meth:`find_agents` gave."""
+        """Refuse duplicate pairs of frames (N,) and tracks (N,); ``rows`` (N,) is the result of :meth:`find_agents`."""
         known_rows, new = np.sort(rows[rows >= 0]), np.flatnonzero(rows < 0)
         order = new[np.lexsort((tracks[new], frames[new]))]
         is_same = (np.diff(frames[order]) == 0) & (tracks[order][1:] == tracks[order][:-1])
@@ -402,7 +400,7 @@ class RecordBuffer:
         raise InvalidArgumentError(f"{self._where(frames[index], tracks[index])} is given twice; give each once")
 
     def _where(self, row: np.int64, track: np.uint64) -> str:
-        """Return in words which track of which frame of which scene is meant."""
+        """Return a description of a track of a frame for messages."""
         scene = int(self.scenes_of(np.array([row]))[0])
         return f"track {int(track)} of frame {int(row - self.scene_starts[scene])} of scene {scene}"
 
@@ -434,7 +432,7 @@ def _as_records(name: str, records: ArrayLike, dtype: DTypeLike, length: int) ->
 def _as_counted(
     name: str, records: RecordArray | None, dtype: DTypeLike, counts: ArrayLike | None, length: int
 ) -> tuple[RecordArray, Int64Array]:
-    """Return records of frames and their numbers (K,)."""
+    """Return checked records of frames, and their number per frame (K,)."""
     if records is None:
         if counts is not None and np.any(counts):
             raise InvalidArgumentError(f"{name} is None, but their counts are {counts}; pass both or none")

@@ -1,4 +1,4 @@
-"""Records copied: as plain bytes, which NumPy does many times faster than field by field, and into another type."""
+"""Copies of records: as plain bytes, many times faster than NumPy's copy by field, and into another record type."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from l5kit._types import NumericArray, RecordArray
 
 
 def as_bytes(rows: RecordArray) -> NumericArray:
-    """Return records (N,) as one plain item of bytes each, a view of shape (N,)."""
+    """Return records (N,) as one opaque item each, a view of shape (N,)."""
     return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
 
 
@@ -18,12 +18,12 @@ def join_records(parts: Sequence[RecordArray], *, num_spare: int = 0) -> RecordA
 
     Args:
         parts: The arrays.
-        num_spare: Rows of zeros behind them; pages of these that nobody writes to take no memory.
+        num_spare: Number of zero rows at the end; their pages take no memory until written.
     """
     dtype = parts[0].dtype
     if any(part.dtype is not dtype for part in parts):
         return np.concatenate([*parts, np.zeros(num_spare, dtype)])
-    # as single bytes; items of several bytes are joined one by one
+    # as single bytes, since items of several bytes are copied one by one
     contents = [np.ascontiguousarray(part).view(np.uint8) for part in parts]
     if not num_spare:
         return np.concatenate(contents).view(dtype)
@@ -33,11 +33,11 @@ def join_records(parts: Sequence[RecordArray], *, num_spare: int = 0) -> RecordA
 
 
 def as_record_type(records: RecordArray, dtype: DTypeLike) -> RecordArray:
-    """Return records in another type, field by field: what they lack is 0; a copy only where they are of another type.
+    """Return records in another type, field by field, with 0 for missing fields; a copy only if the type differs.
 
     Args:
         records: The records.
-        dtype: The type, such as that of the format for records of older sets.
+        dtype: Target type, such as that of the format for records of older datasets.
     """
     wanted = np.dtype(dtype)
     if records.dtype == wanted:

@@ -1,4 +1,4 @@
-"""Record sequences: what reads like a NumPy array along one axis and need not lie in memory."""
+"""Record sequences: base of arrays of records that read like one-dimensional NumPy arrays but need not be in memory."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -11,13 +11,13 @@ from l5kit._types import DType, Int64Array, NumericArray, RecordPart, Records
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
 
 ROWS_PER_BLOCK = 65_536
-"""Rows that are looked at together where all rows of an array are walked through."""
+"""Rows per block in passes over all rows of an array."""
 
 
 class RecordSequence(ABC):
-    """What all arrays of a dataset that are not in memory have in common: NumPy-like reading along one axis.
+    """Base of the arrays of a dataset that are not in memory: NumPy-like reading along one axis.
 
-    A subclass gives ``dtype``, ``__len__``, :meth:`rows` and the blocks in which its rows are stored.
+    Subclasses define ``dtype``, ``__len__``, :meth:`rows` and the blocks in which rows are stored.
     """
 
     dtype: DType
@@ -31,42 +31,42 @@ class RecordSequence(ABC):
     def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
         """Return rows [start, stop), 0 <= start <= stop <= len, as a read-only array, without a copy where possible.
 
-        The array owns its memory only if it was made for this call.
+        The array owns its memory only if it was created for this call.
 
         Args:
             start: First row.
-            stop: End row, not included.
-            strict: Raise a ``CorruptedDataError`` if the bounds do not keep to the range above, or if the file of one
-                of these rows is missing (instead of the fill value that zarr has for it).
+            stop: End row, exclusive.
+            strict: Raise a ``CorruptedDataError`` if the bounds are outside the range above or the file of a row is
+                missing (instead of returning zarr's fill value).
         """
 
     def passing_rows(self, start: int, stop: int) -> NumericArray:
-        """Return rows [start, stop) for a pass over all of them, which keeps nothing.
+        """Return rows [start, stop) for a pass over all rows; nothing is cached.
 
         Args:
             start: First row.
             stop: End row, at most the length.
 
         Raises:
-            CorruptedDataError: Rows cannot be read, or have no file.
+            CorruptedDataError: Rows cannot be read, or their file is missing.
         """
         return self.rows(start, stop, strict=True)
 
     @abstractmethod
     def signature(self) -> object:
-        """Return a value that changes when the stored rows do; None if nothing tells (rows in process memory)."""
+        """Return a value that changes when the stored rows change; None if unknown (rows in process memory)."""
 
     @property
     def whole(self) -> NumericArray | None:
-        """All rows as one read-only array, where they lie in one piece in memory; else None."""
+        """All rows as one read-only array if they are contiguous in memory, otherwise None."""
         return None
 
     def whole_with(self, starts: Int64Array, stops: Int64Array, *, strict: bool = False) -> NumericArray | None:  # noqa: ARG002
-        """Return :attr:`whole`, or a read-only array of all rows in which only ranges of rows mean something.
+        """Return :attr:`whole`, or a read-only array of all rows in which only the given ranges are defined.
 
         Args:
             starts: First row of each range, within the array.
-            stops: End row of each range.
+            stops: End row of each range, exclusive.
             strict: As in :meth:`rows`.
         """
         return self.whole
@@ -83,11 +83,11 @@ class RecordSequence(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all rows when decoded."""
+        """Size of all rows in bytes, decoded."""
         return len(self) * self.dtype.itemsize
 
     def __getitem__(self, index: object) -> RecordPart:
-        """Return what NumPy would: a record, a copy of a slice, the column of a field, or selected rows."""
+        """Return the same as NumPy: a record, a copy of a slice, the column of a field, or selected rows."""
         if isinstance(index, slice):
             return self._slice(index)
         if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
@@ -109,7 +109,7 @@ class RecordSequence(ABC):
             rows = self[others[0]] if others else self[:]
             return rows[fields[0]] if fields else rows
 
-        # all else names rows, by a mask or by their numbers
+        # everything else selects rows, by a mask or by indices
         numbers, length = np.asarray(index), len(self)
         if numbers.dtype == bool:
             if numbers.shape != (length,):
@@ -126,12 +126,12 @@ class RecordSequence(ABC):
 
     def _slice(self, index: slice) -> NumericArray:
         start, stop, step = index.indices(len(self))
-        # a view of what is kept must not be handed out to be written to
+        # do not return a writable view of cached rows
         if step == 1:
             rows = self.rows(start, max(start, stop))
             if not rows.flags.owndata:
                 return np.array(rows)
-            rows.setflags(write=True)  # put together for this call, so nobody else holds it
+            rows.setflags(write=True)  # created for this call, so nothing else refers to it
             return rows
         chosen = range(start, stop, step)
         if not chosen:
@@ -150,7 +150,7 @@ class RecordSequence(ABC):
         return column
 
     def _gather(self, positions: NumericArray) -> NumericArray:
-        """Return rows at non-negative positions, each block of storage read once."""
+        """Return rows at non-negative positions, reading each storage block once."""
         selected = np.empty(len(positions), dtype=self.dtype)
         order = np.argsort(positions, kind="stable")
         ordered = positions[order]
@@ -164,10 +164,10 @@ class RecordSequence(ABC):
 
     @abstractmethod
     def _block_of(self, row: int) -> tuple[int, NumericArray]:
-        """Return the first row and the rows of the block of storage that holds ``row``."""
+        """Return the first row and all rows of the storage block that holds ``row``."""
 
     def _blocks(self) -> Iterator[tuple[int, NumericArray]]:
-        """Yield first row and rows of every block of storage."""
+        """Yield first row and rows of every storage block."""
         row = 0
         while row < len(self):
             start, rows = self._block_of(row)
@@ -182,7 +182,7 @@ class RecordSequence(ABC):
         """Return all rows as a NumPy array.
 
         Raises:
-            InvalidArgumentError: pandas asks, which would silently make one column of records of them.
+            InvalidArgumentError: The caller is pandas, which would silently make a single column of records.
         """
         if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "pandas":
             raise InvalidArgumentError(
@@ -192,13 +192,13 @@ class RecordSequence(ABC):
         return self._as_numpy(dtype, copy)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the rows as a stream of Arrow, read batch by batch, for libraries that take one; it needs pyarrow."""
-        from l5kit.data.interop.arrow_columns import stream_of  # here, as few ask for it
+        """Return the rows as an Arrow stream, read batch by batch; requires pyarrow."""
+        from l5kit.data.interop.arrow_columns import stream_of  # lazy: rarely used
 
         return stream_of(self.dtype, passing_blocks(self)).__arrow_c_stream__(requested_schema)
 
     def _as_numpy(self, dtype: DTypeLike | None, copy: bool | None) -> NumericArray:
-        """Return all rows as a NumPy array, as ``__array__`` is asked for it."""
+        """Return all rows as a NumPy array, with the arguments of ``__array__``."""
         if copy is False:
             raise ValueError("these rows cannot become a NumPy array without a copy; pass copy=None or True")
         return np.asarray(self[:], dtype=dtype)
@@ -207,18 +207,18 @@ class RecordSequence(ABC):
 def whole_array(
     array: Records, ranges: tuple[Int64Array, Int64Array] | None = None, *, strict: bool = False
 ) -> NumericArray | None:
-    """Return all rows of any array of a dataset as a plain array without a copy; None if that cannot be.
+    """Return all rows of any array of a dataset as a plain array without a copy; None if that is impossible.
 
-    It can for NumPy arrays, for arrays that are mapped into memory (``open(cached="mmap")``), for views of one range of
-    such that shift no intervals, and, where only ranges of rows are to mean something, for arrays that have room in a
-    cache. What is returned must not be written to, and is not to be pickled.
+    It is possible for NumPy arrays, for arrays mapped into memory (``open(cached="mmap")``), for views of one range of
+    these without shifted intervals and, if only ranges of rows are needed, for arrays with room in a cache. The result
+    must not be written to or pickled.
 
     Args:
         array: NumPy array, or array of an opened dataset.
         ranges: First rows and end rows, (B,) each, within the array; None for all rows.
-        strict: Raise a ``CorruptedDataError`` where files of the ranges are missing.
+        strict: Raise a ``CorruptedDataError`` if files of the ranges are missing.
     """
-    if type(array) is np.ndarray:  # which is told in no time
+    if type(array) is np.ndarray:  # fast path
         return array
     if isinstance(array, RecordSequence):
         return array.whole if ranges is None else array.whole_with(*ranges, strict=strict)
@@ -226,17 +226,17 @@ def whole_array(
 
 
 def signature_of(array: Records) -> object:
-    """Return a value that changes when the stored rows of any array of a dataset do; None if nothing tells."""
+    """Return a value that changes when the stored rows of any array of a dataset change; None if unknown."""
     return array.signature() if isinstance(array, RecordSequence) else None
 
 
 def rows_of(array: Records, rows: slice, *, strict: bool = False) -> NumericArray:
-    """Return rows of any array of a dataset, of step 1, without a copy where possible.
+    """Return consecutive rows of any array of a dataset, without a copy where possible.
 
     Args:
         array: NumPy array, or array of an opened dataset.
         rows: Rows with bounds within the array.
-        strict: Raise a ``CorruptedDataError`` where bounds are not within the array, or files are missing.
+        strict: Raise a ``CorruptedDataError`` if bounds are outside the array, or files are missing.
     """
     if isinstance(array, RecordSequence):
         if strict:
@@ -254,7 +254,7 @@ def column_of(array: Records, field: str, *, strict: bool = False) -> NumericArr
     Args:
         array: NumPy array, or array of an opened dataset.
         field: Name of the field.
-        strict: Raise a ``CorruptedDataError`` where files are missing.
+        strict: Raise a ``CorruptedDataError`` if files are missing.
     """
     column = np.empty((len(array), *array.dtype[field].shape), dtype=array.dtype[field].base)
     for start, rows in blocks_of(array, strict=strict):
@@ -270,21 +270,21 @@ def blocks_of(array: Records, *, strict: bool = False) -> Iterator[tuple[int, Nu
 
 
 def passing_rows(array: Records, start: int, stop: int) -> NumericArray:
-    """Return rows of any array of a dataset as :meth:`RecordSequence.passing_rows` does."""
+    """Return rows of any array of a dataset like :meth:`RecordSequence.passing_rows`."""
     if isinstance(array, RecordSequence):
         return array.passing_rows(start, stop)
     return rows_of(array, slice(start, stop), strict=True)
 
 
 def passing_blocks(array: Records, rows_per_block: int = ROWS_PER_BLOCK) -> Iterator[NumericArray]:
-    """Yield all rows of any array of a dataset, each chunk of a file decoded once and not kept.
+    """Yield all rows of any array of a dataset, decoding each chunk once without caching it.
 
     Args:
         array: NumPy array, or array of an opened dataset.
-        rows_per_block: Rows of a block; as many more or less as full chunks need.
+        rows_per_block: Approximate rows per block, adjusted to full chunks.
 
     Raises:
-        CorruptedDataError: Rows cannot be read, or (those of faces excepted) the file of some is missing.
+        CorruptedDataError: Rows cannot be read, or a file is missing (except of faces).
     """
     (chunk_length,) = getattr(array, "chunks", (1,))
     step = max(1, rows_per_block // chunk_length) * chunk_length
@@ -295,7 +295,7 @@ def passing_blocks(array: Records, rows_per_block: int = ROWS_PER_BLOCK) -> Iter
 
 
 def require_within(array: Records, rows: slice) -> None:
-    """Refuse rows that do not lie within an array.
+    """Refuse rows outside an array.
 
     Raises:
         CorruptedDataError: Not 0 <= start <= stop <= length; the message names the array and the interval.

@@ -21,13 +21,13 @@ AGENT_CHUNK_SIZE = (20_000,)
 TL_FACE_CHUNK_SIZE = (10_000,)
 
 FRAME_INTERVAL = "frame_index_interval"
-"""Field of ``scenes`` that names the rows of ``frames`` [start, end)."""
+"""Field of ``scenes`` with their rows of ``frames`` [start, end)."""
 
 AGENT_INTERVAL = "agent_index_interval"
-"""Field of ``frames`` that names the rows of ``agents`` [start, end)."""
+"""Field of ``frames`` with their rows of ``agents`` [start, end)."""
 
 FACE_INTERVAL = "traffic_light_faces_index_interval"
-"""Field of ``frames`` that names the rows of ``traffic_light_faces`` [start, end); sets of the older layout lack it."""
+"""Field of ``frames`` with their rows of ``traffic_light_faces`` [start, end); missing in the older layout."""
 
 SCENE_DTYPE = [
     (FRAME_INTERVAL, np.int64, (2,)),

@@ -1,4 +1,4 @@
-"""Saving of a dataset to a new place, complete or not at all."""
+"""Saving of a dataset to a new place, atomically."""
 
 import os
 import re
@@ -38,18 +38,18 @@ def save_arrays(
     The dataset is written under a temporary name beside ``path`` and renamed when it is complete.
 
     Args:
-        arrays: For each name on disk, the records.
-        path: Where to write to.
-        overwrite: Replace what is there.
+        arrays: Records of each array, by name on disk.
+        path: Target folder or zip file.
+        overwrite: Replace an existing dataset.
         facts: Facts of the log; None for those of L5Kit 1.5, which are not written.
-        progress: Called with the number of rows written and their total.
-        workers: Number of threads that read what is to be written, or an executor; the files are the same. See
+        progress: Called with the number of rows written and the total.
+        workers: Number of reading threads, or an executor; the files do not depend on it. See
             :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
-        CorruptedDataError: Rows to be written cannot be read, or (faces excepted) their file is missing.
-        FileExistsError: There is something, at the start or at the end, and ``overwrite`` is False.
-        InvalidArgumentError: What is there, at the start or at the end, is no dataset.
+        CorruptedDataError: Rows cannot be read, or their file is missing (except of faces).
+        FileExistsError: ``path`` exists, at the start or at the end, and ``overwrite`` is False.
+        InvalidArgumentError: Something other than a dataset exists at ``path``, at the start or at the end.
     """
     as_zip = path.name.endswith(".zip")
     clear_leftovers(path)
@@ -60,7 +60,7 @@ def save_arrays(
             group = create_group(store, "w-", facts)
             num_done, num_rows = 0, sum(len(records) for records in arrays.values())
             for key, records in arrays.items():
-                # each chunk once and in order, as a zip file takes no file twice
+                # each chunk once and in order, since a zip file cannot replace entries
                 array = create_array(group, key, len(records), dtype=np.dtype(records.dtype))
                 job = _ChunkOfRows(records, array.chunks[0], strict=key != TL_FACE_ARRAY_KEY)
                 chunks = range(-(-len(records) // job.chunk_length))
@@ -77,7 +77,7 @@ def save_arrays(
 
 @dataclass(frozen=True)
 class _ChunkOfRows:
-    """The first row and the rows of a chunk of any array of a dataset, by its number."""
+    """Function that returns the first row and the rows of a chunk of an array, by chunk number."""
 
     records: Records
     chunk_length: int
@@ -90,11 +90,11 @@ class _ChunkOfRows:
 
 
 def require_free(path: Path, *, overwrite: bool, as_zip: bool = False) -> None:
-    """Refuse a place where something is; with ``overwrite``, where something else than a dataset is.
+    """Refuse an existing path; with ``overwrite``, only if it is something other than a dataset.
 
     Raises:
-        FileExistsError: There is something, and ``overwrite`` is False.
-        InvalidArgumentError: What is there is no dataset, or more than that; the message names a file.
+        FileExistsError: The path exists, and ``overwrite`` is False.
+        InvalidArgumentError: The path is not a dataset, or contains other files; the message names one.
     """
     if not os.path.lexists(path):
         return
@@ -104,7 +104,7 @@ def require_free(path: Path, *, overwrite: bool, as_zip: bool = False) -> None:
         require_own_folder(path, DATASET, argument="path")
         return
 
-    # a zip file of a dataset has a log in it and nothing else; an empty file is nobody's
+    # a zip file of a dataset contains a log and nothing else; an empty file may be replaced
     try:
         with ZipFile(path) as archive:
             names = [name for name in archive.namelist() if not name.endswith("/")]
@@ -116,10 +116,10 @@ def require_free(path: Path, *, overwrite: bool, as_zip: bool = False) -> None:
 
 
 def require_local(argument: str, path: str | os.PathLike[str]) -> None:
-    """Refuse a URL, of which ``Path`` would make the name of a folder here.
+    """Refuse a URL, which ``Path`` would turn into a local folder name.
 
     Raises:
-        InvalidArgumentError: It is a URL.
+        InvalidArgumentError: ``path`` is a URL.
     """
     if is_url(path):
         raise InvalidArgumentError(

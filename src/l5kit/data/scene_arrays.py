@@ -1,4 +1,4 @@
-"""A scene as plain arrays: poses of the AV, agents and traffic light faces, a column for each thing that is known."""
+"""Scene arrays: poses of the AV, agents and traffic light faces of a scene as plain NumPy columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 _LONGEST_ID = 16
 
-# columns of plain arrays, and the fields of records that hold the same
+# columns, and the record fields that hold the same values
 _FRAME_COLUMNS = {"timestamps_ns": "timestamp", "ego_positions_m": "ego_translation", "ego_rotations": "ego_rotation"}
 _AGENT_COLUMNS = {
     "track_ids": "track_id",
@@ -32,7 +32,7 @@ _FACE_COLUMNS = {"face_ids": "face_id", "light_ids": "traffic_light_id", "status
 
 @dataclass(frozen=True)
 class AgentRows:
-    """The N agent rows of a scene of F frames, one frame after the other.
+    """Agent rows (N) of a scene of F frames, frame by frame.
 
     Attributes:
         starts: First row of each frame and the end of the last one, int32, shape (F + 1,).
@@ -41,11 +41,11 @@ class AgentRows:
         yaws_rad: World heading, counter-clockwise from x, float32, shape (N,).
         extents_m: Length, width and height, float32, shape (N, 3).
         velocities_mps: World x and y, float32, shape (N, 2).
-        label_probabilities: Of each of ``PERCEPTION_LABELS``, float32, shape (N, 17).
+        label_probabilities: Probability of each of ``PERCEPTION_LABELS``, float32, shape (N, 17).
 
     Raises:
-        CorruptedDataError: The arrays are not of these shapes.
-        InvalidArgumentError: Starts or track ids are no whole numbers, or a track id is negative.
+        CorruptedDataError: An array has another shape.
+        InvalidArgumentError: Starts or track ids are not integers, or a track id is negative.
     """
 
     starts: Int32Array
@@ -70,16 +70,16 @@ class AgentRows:
 
     @property
     def labels(self) -> Int64Array:
-        """Most probable of ``PERCEPTION_LABELS`` of each row, shape (N,)."""
+        """Index of the most probable of ``PERCEPTION_LABELS`` for each row, shape (N,)."""
         labels: Int64Array = self.label_probabilities.argmax(axis=1)
         return labels
 
     def rows_of(self, frame_index: int) -> slice:
-        """Return the rows of one frame, counted in the scene."""
+        """Return the rows of one frame, relative to the scene."""
         return slice(int(self.starts[frame_index]), int(self.starts[frame_index + 1]))
 
     def rows_of_tracks(self) -> list[Int64Array]:
-        """Return the rows of each track in the order of time, tracks in the order of their ids."""
+        """Return the rows of each track in order of time, tracks in order of their ids."""
         order = np.argsort(self.track_ids, kind="stable")
         cuts = np.flatnonzero(np.diff(self.track_ids[order])) + 1
         return np.split(order, cuts) if len(order) else []
@@ -87,7 +87,7 @@ class AgentRows:
 
 @dataclass(frozen=True)
 class FaceRows:
-    """The M traffic light faces of a scene of F frames, one frame after the other.
+    """Traffic light face rows (M) of a scene of F frames, frame by frame.
 
     Attributes:
         starts: First row of each frame and the end of the last one, int32, shape (F + 1,).
@@ -96,8 +96,8 @@ class FaceRows:
         statuses: One value for each of ``TL_FACE_LABELS``, float32, shape (M, 3).
 
     Raises:
-        CorruptedDataError: The arrays are not of these shapes.
-        InvalidArgumentError: Starts are no whole numbers, or an id is no text of at most 16 characters.
+        CorruptedDataError: An array has another shape.
+        InvalidArgumentError: Starts are not integers, or an id is not text of at most 16 characters.
     """
 
     starts: Int32Array
@@ -126,10 +126,10 @@ class FaceRows:
 
 @dataclass(frozen=True, kw_only=True)
 class SceneArrays:
-    """A scene of F frames; all positions and headings are in the world frame.
+    """One scene of F frames; all positions and headings are in the world frame.
 
     Attributes:
-        host: The car that recorded it.
+        host: Name of the recording car.
         timestamps_ns: int64, shape (F,).
         ego_positions_m: x, y and z of the AV, float64, shape (F, 3).
         ego_rotations: Axes of the AV in the world, float64, shape (F, 3, 3).
@@ -138,8 +138,8 @@ class SceneArrays:
         time_span_ns: Start and end of the scene; None for the times of the first and the last frame.
 
     Raises:
-        CorruptedDataError: The arrays are not of these shapes.
-        InvalidArgumentError: Timestamps are no whole numbers.
+        CorruptedDataError: An array has another shape.
+        InvalidArgumentError: Timestamps are not integers.
     """
 
     host: str
@@ -163,7 +163,7 @@ class SceneArrays:
 
     @classmethod
     def of_records(cls, scene: SceneRecords) -> "SceneArrays":
-        """Return a scene of records as columns, all of them copies."""
+        """Return a scene given as records; all columns are copies."""
         return cls(
             host=scene.host,
             **_columns_of(scene.frames, _FRAME_COLUMNS),
@@ -201,14 +201,14 @@ class SceneArrays:
     @cached_property
     def ego_speeds_mps(self) -> Float64Array:
         """Ground speed of the AV from its positions (central differences), float64, (F,); 0 for a single frame."""
-        # from the frame before to the frame after, one-sided at the ends
+        # from the previous to the next frame, one-sided at the ends
         num_frames, positions_m = self.num_frames, self.ego_positions_m[:, :2]
         if num_frames < 2:
             return np.zeros(num_frames)
         before = np.maximum(np.arange(num_frames) - 1, 0)
         after = np.minimum(np.arange(num_frames) + 1, num_frames - 1)
         seconds = (self.timestamps_ns[after] - self.timestamps_ns[before]) * 1e-9
-        with np.errstate(over="ignore", invalid="ignore"):  # what is damaged becomes infinite or NaN
+        with np.errstate(over="ignore", invalid="ignore"):  # damaged values become infinite or NaN
             steps_m = np.linalg.norm(positions_m[after] - positions_m[before], axis=1)
             speeds_mps: Float64Array = np.divide(steps_m, seconds, out=np.zeros_like(steps_m), where=seconds > 0)
         return speeds_mps
@@ -219,17 +219,17 @@ def read_scene_arrays(dataset: ChunkedDataset, scene_index: int) -> SceneArrays:
 
     Args:
         dataset: An opened dataset.
-        scene_index: The scene; negative counts from the end.
+        scene_index: Scene index; negative values count from the end.
 
     Raises:
-        InvalidArgumentError: There is no such scene.
+        InvalidArgumentError: The scene does not exist.
         CorruptedDataError: A file of the scene is damaged or missing, or its intervals are wrong.
     """
     return SceneArrays.of_records(SceneRecords.read(dataset, scene_index))
 
 
 def require_rows(arrays: object, num_rows: int, others: Sequence[str]) -> None:
-    """Refuse a dataclass with arrays of another length; ``others`` are its fields that have lengths of their own.
+    """Refuse a dataclass with arrays of another length; ``others`` are the fields with different lengths.
 
     Raises:
         CorruptedDataError: An array has another length.
@@ -240,10 +240,10 @@ def require_rows(arrays: object, num_rows: int, others: Sequence[str]) -> None:
 
 
 def require_ids(name: str, ids: NumericArray) -> None:
-    """Refuse ids of faces or lights that are no texts for which the format has room.
+    """Refuse ids of faces or lights that are not text or too long for the format.
 
     Raises:
-        InvalidArgumentError: One is none.
+        InvalidArgumentError: An id is not allowed.
     """
     if ids.dtype.kind != "U":
         raise InvalidArgumentError(
@@ -255,7 +255,7 @@ def require_ids(name: str, ids: NumericArray) -> None:
 
 
 def _num_rows(starts: NumericArray) -> int:
-    """Return where the last frame ends."""
+    """Return the end of the last frame."""
     if not isinstance(starts, np.ndarray) or starts.ndim != 1 or len(starts) == 0:
         raise CorruptedDataError(
             "starts must have shape (F + 1,), the first row of each frame and the end of the last one, got "
@@ -266,7 +266,7 @@ def _num_rows(starts: NumericArray) -> int:
 
 
 def _require_shapes(arrays: object, num_rows: int, columns: Mapping[str, str], dtype: DTypeLike) -> None:
-    """Refuse a dataclass with columns whose rows have other shapes than fields have: NumPy would repeat or cut them."""
+    """Refuse columns whose rows differ in shape from the record fields: NumPy would broadcast or cut them."""
     for name, field in columns.items():
         array, shape = getattr(arrays, name), (num_rows, *np.dtype(dtype)[field].shape)
         if not isinstance(array, np.ndarray) or array.shape != shape:
@@ -277,12 +277,12 @@ def _require_shapes(arrays: object, num_rows: int, columns: Mapping[str, str], d
 
 
 def _columns_of(records: RecordArray, columns: Mapping[str, str]) -> dict[str, Any]:
-    """Return copies of fields of records, under the names of their columns."""
+    """Return copies of record fields by column name."""
     return {name: records[field].copy() for name, field in columns.items()}
 
 
 def _records_of(arrays: object, columns: Mapping[str, str], dtype: DTypeLike) -> RecordArray:
-    """Return records whose fields are the columns of a dataclass, and zeros where it has none."""
+    """Return records with the columns of a dataclass as fields, and zeros in all other fields."""
     values = {field: getattr(arrays, name) for name, field in columns.items()}
     records = np.zeros(len(next(iter(values.values()))), dtype)
     for field, column in values.items():
@@ -298,5 +298,5 @@ def _require_integers(name: str, array: NumericArray) -> None:
 
 
 def _starts(intervals: Int64Array) -> Int32Array:
-    """Return the first rows of frames whose intervals (F, 2) follow each other, and the end of the last one."""
+    """Return the first rows of frames with consecutive intervals (F, 2), and the end of the last frame."""
     return np.concatenate([[0], intervals[:, 1]]).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Selection of scenes: what stands in ``dataset[...]`` and ``scenes=`` as numbers of scenes."""
+"""Scene selection: conversion of ``dataset[...]`` and ``scenes=`` arguments to scene indices."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -9,20 +9,20 @@ from l5kit._types import BoolArray, Int64Array, NumericArray
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 
 SceneSelection: TypeAlias = "int | slice | range | Sequence[int] | Int64Array | BoolArray | None"
-"""Scenes of a dataset: one, a slice, their numbers, or a mask of all; negative ones count from the end; None: all."""
+"""Scenes of a dataset: an index, a slice, indices, a mask, or None for all; negative indices count from the end."""
 
 
 def selected_scenes(scenes: SceneSelection, num_scenes: int, *, argument: str = "scenes") -> Int64Array:
-    """Return the numbers of selected scenes in the order asked for, int64, shape (N,), from 0.
+    """Return the indices of selected scenes in the requested order, int64, shape (N,), all non-negative.
 
     Args:
-        scenes: A number, a slice, numbers, a mask of shape (``num_scenes``,), or None for all scenes.
-        num_scenes: Scenes that there are.
-        argument: What the caller's caller knows ``scenes`` as, for the errors.
+        scenes: Index, slice, indices, mask of shape (``num_scenes``,), or None for all scenes.
+        num_scenes: Number of scenes.
+        argument: Name of the argument in errors.
 
     Raises:
-        IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: It names no scenes.
+        IndexOutOfRangeError: A scene does not exist.
+        InvalidArgumentError: The value is not a selection of scenes.
     """
     if scenes is None:
         return np.arange(num_scenes, dtype=np.int64)
@@ -39,10 +39,10 @@ def selected_scenes(scenes: SceneSelection, num_scenes: int, *, argument: str = 
             f"got {scenes!r}"
         )
     if given.dtype.kind == "u":
-        given = np.minimum(given, np.uint64(np.iinfo(np.int64).max))  # so that none turns negative
+        given = np.minimum(given, np.uint64(np.iinfo(np.int64).max))  # avoid overflow to negative values
     indices: Int64Array = given.astype(np.int64).reshape(-1)
 
-    # negative ones count from the end
+    # negative indices count from the end
     beyond = indices[(indices < -num_scenes) | (indices >= num_scenes)]
     if len(beyond):
         allowed = f"use {-num_scenes} to {num_scenes - 1}" if num_scenes else "open() it first if it lies on disk"

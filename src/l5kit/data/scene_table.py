@@ -1,4 +1,4 @@
-"""Scene table: for each scene how long it is, how far and how fast the AV drives, which way it turns."""
+"""Scene table: duration of each scene, distance and speed of the AV, and its turning direction."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -18,10 +18,10 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 
 TURN_DEG: Final = 30.0
-"""Change of heading from which a scene is a turn."""
+"""Minimum heading change of a turn."""
 
 STANDING_M: Final = 2.0
-"""Driven distance below which the AV is said to stand."""
+"""The AV is standing if it drives less than this distance."""
 
 _FAULTS: Final = (
     ("", ""),
@@ -29,25 +29,25 @@ _FAULTS: Final = (
     ("ego_rotation", "is not finite"),
 )
 _WITHOUT_FRAMES: Final = (IntervalFault.UNREADABLE, IntervalFault.REVERSED, IntervalFault.OUTSIDE)
-"""What is wrong with scenes of which no frames can be told."""
+"""Faults of scenes whose frames cannot be identified."""
 
 _TURNS: Final = ("straight", "left", "right", "standing")
 
 
 @dataclass(frozen=True)
 class SceneTable:
-    """The N scenes of a dataset; numbers are finite, or NaN where a scene is damaged or has no frame.
+    """Properties of the N scenes of a dataset; numbers are finite, or NaN if a scene is damaged or empty.
 
     Attributes:
-        hosts: The car that recorded each scene.
+        hosts: Name of the recording car of each scene.
         num_frames: int64, shape (N,); 0 where the interval of the scene is wrong.
-        lengths_s: From the first frame to the last, float64, shape (N,).
-        agents_per_frame: Mean number of agent rows in a frame, float64, shape (N,).
-        distances_m: Way of the AV, float64, shape (N,).
-        turns_deg: Heading of the AV at the end less that at the start, whole turns counted, positive to the left,
-            float64, shape (N,).
-        errors: What is wrong with a scene that cannot be read, by its number.
-        doubts: What is wrong with the poses of a scene that can be read, by its number; frames count from its first.
+        lengths_s: Time from the first to the last frame, float64, shape (N,).
+        agents_per_frame: Mean number of agent rows per frame, float64, shape (N,).
+        distances_m: Distance driven by the AV, float64, shape (N,).
+        turns_deg: Heading change of the AV from start to end, including full turns, positive to the left, float64,
+            shape (N,).
+        errors: Reasons why scenes cannot be read, by scene index.
+        doubts: Faults in the poses of readable scenes, by scene index; frame numbers are relative to the scene.
     """
 
     hosts: tuple[str, ...]
@@ -64,7 +64,7 @@ class SceneTable:
 
     @property
     def speeds_mps(self) -> Float64Array:
-        """Mean speed of the AV, shape (N,); 0 where no time passes."""
+        """Mean speed of the AV, shape (N,); 0 for scenes without duration."""
         speeds_mps: Float64Array = np.divide(
             self.distances_m, self.lengths_s, out=np.zeros(len(self)), where=self.lengths_s != 0
         )
@@ -72,7 +72,7 @@ class SceneTable:
 
     @property
     def turns(self) -> list[str | None]:
-        """``left``, ``right``, ``straight`` or ``standing``; None where heading or way are not known."""
+        """``left``, ``right``, ``straight`` or ``standing``; None if heading or distance is unknown."""
         codes = np.where(self.turns_deg >= TURN_DEG, 1, np.where(self.turns_deg <= -TURN_DEG, 2, 0))
         codes[self.distances_m < STANDING_M] = 3
         is_known = np.isfinite(self.turns_deg) & np.isfinite(self.distances_m)
@@ -80,20 +80,20 @@ class SceneTable:
 
 
 def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = None, workers: Workers = 1) -> SceneTable:
-    """Return the table of all scenes of a dataset; reads the scenes and the frames, not the agents.
+    """Return the table of all scenes of a dataset; reads scenes and frames, not agents.
 
-    A scene that cannot be read has an entry in ``errors``, one with impossible poses of the AV an entry in ``doubts``;
-    both leave the others as they are.
+    An unreadable scene has an entry in ``errors``, a scene with impossible AV poses an entry in ``doubts``; other
+    scenes are not affected.
 
     Args:
         dataset: An opened dataset.
-        progress: Called with the number of frames read and of all; what it raises ends the reading.
+        progress: Called with the number of frames read and the total; an exception it raises ends the reading.
         workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         CorruptedDataError: No scene can be read.
     """
-    # intervals and hosts of the scenes that can be read
+    # intervals and hosts of readable scenes
     bounds, hosts = np.full((len(dataset.scenes), 2), -1, np.int64), [""] * len(dataset.scenes)
     read_errors: dict[int, str] = {}
     for start, scenes in readable_blocks(dataset.scenes, read_errors):
@@ -102,7 +102,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
     run = check_scenes(dataset, bounds, read_errors)
     intervals = run.bounds.copy()
 
-    # whether scenes follow each other is not asked: a table tells of each what its record says
+    # the table reports each scene as stored, so gaps between scenes do not matter
     errors = {}
     without_frames = np.isin(run.faults, _WITHOUT_FRAMES) if run.faults is not None else np.zeros(len(bounds), np.bool_)
     for index in np.flatnonzero(without_frames).tolist():
@@ -111,7 +111,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
         errors[index] = f"{run.explain(index)}{advice}"
     intervals[list(errors)] = 0
 
-    # a block that cannot be read may touch scenes whose own frames can be
+    # an unreadable block may overlap scenes whose own frames are readable
     frames, unread = _read_blocks(dataset.frames, progress, workers)
     meets = (intervals[:, None, 0] < unread[None, :, 1]) & (intervals[:, None, 1] > unread[None, :, 0])
     for scene_index in np.flatnonzero(meets.any(axis=1)).tolist():
@@ -121,7 +121,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
         except CorruptedDataError as error:
             errors[scene_index] = str(error)
 
-    # of several errors of a scene the one that came first counts
+    # the first error of a scene counts
     without_rows = np.flatnonzero(intervals[:, 1] == intervals[:, 0]).tolist()
     empty = {index: f"scene {index} has no frame" for index in without_rows}
     errors = empty | _frame_errors(intervals, frames.agent_intervals) | errors
@@ -129,9 +129,9 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
 
 
 def driving_statistics(table: SceneTable) -> dict[str, float | int]:
-    """Return how long and how far the AV drives in the scenes of a table, and how many there are of each kind.
+    """Return total time and distance driven by the AV in the scenes of a table, and the number of scenes of each kind.
 
-    Hours, kilometres and agents in a frame are of the scenes that can be read; agents are the mean over frames.
+    Hours, kilometres and agents per frame cover the readable scenes; agents are averaged over frames.
     """
     known = np.isfinite(table.lengths_s) & np.isfinite(table.agents_per_frame)
     num_frames = table.num_frames[known]
@@ -148,12 +148,12 @@ def driving_statistics(table: SceneTable) -> dict[str, float | int]:
 
 
 def _frame_errors(intervals: Int64Array, agent_intervals: Int64Array) -> dict[int, str]:
-    """Return what is wrong with the agents (F, 2) of the frames of scenes (S, 2), by scene."""
+    """Return faults in the agent intervals (F, 2) of the frames of scenes (S, 2), by scene."""
     starts, stops = agent_intervals.T
     is_wrong = np.zeros(len(starts), np.bool_)
     is_wrong[1:] = starts[1:] != stops[:-1]
-    is_wrong[intervals[intervals[:, 0] < intervals[:, 1], 0]] = False  # which may disagree with the scene before
-    # of the frames that are wrong, which are ascending, those of a scene are found by bisection; the first one is told
+    is_wrong[intervals[intervals[:, 0] < intervals[:, 1], 0]] = False  # may disagree with the previous scene
+    # bisect the ascending faulty frames for those of each scene; report the first
     wrong = np.flatnonzero(is_wrong | (stops < starts))
     first, end = np.searchsorted(wrong, intervals.T)
     return {
@@ -166,14 +166,14 @@ def _frame_errors(intervals: Int64Array, agent_intervals: Int64Array) -> dict[in
 
 @dataclass(frozen=True)
 class _FrameValues:
-    """What the table needs of N frames.
+    """Values of N frames that the table needs.
 
     Attributes:
         times_ns: int64, (N,).
         agent_intervals: int64, (N, 2).
-        xs_m: World x of the AV, float64, (N,); NaN for what cannot be, and so in the next two.
-        ys_m: World y.
-        yaws_rad: Its heading.
+        xs_m: World x of the AV, float64, (N,); NaN for impossible values, as in the next two.
+        ys_m: World y of the AV.
+        yaws_rad: Heading of the AV.
     """
 
     times_ns: Int64Array
@@ -191,19 +191,19 @@ class _FrameValues:
 
     @classmethod
     def of_none_read(cls, length: int) -> "_FrameValues":
-        """Return frames of which nothing is known yet, to be filled by :meth:`put`."""
+        """Return empty values, to be filled by :meth:`put`."""
         poses = (np.full(length, np.nan) for _ in range(3))
         return cls(np.zeros(length, np.int64), np.zeros((length, 2), np.int64), *poses)
 
     def put(self, start: int, frames: "_FrameValues") -> None:
-        """Write the values of frames that begin at row ``start``."""
+        """Write the values of frames starting at row ``start``."""
         for name, column in vars(self).items():
             values = getattr(frames, name)
             column[start : start + len(values)] = values
 
 
 def _read_blocks(frames: Records, progress: Progress | None, workers: Workers) -> tuple[_FrameValues, Int64Array]:
-    """Return the values of all frames, and the blocks (B, 2) of rows that could not be read."""
+    """Return the values of all frames, and the row ranges (B, 2) of unreadable blocks."""
     values, failed = _FrameValues.of_none_read(len(frames)), []
     job, indices = _FrameBlocks(frames, ROWS_PER_BLOCK), range(-(-len(frames) // ROWS_PER_BLOCK))
     with map_scenes(job, indices, workers, block_size=1, unit="block") as parts:
@@ -219,7 +219,7 @@ def _read_blocks(frames: Records, progress: Progress | None, workers: Workers) -
 
 @dataclass(frozen=True)
 class _FrameBlocks:
-    """One block of frames, by its number: first row, end row, and their values, or None if they cannot be read."""
+    """Function that returns a block of frames by number: first row, end row, and values, or None if unreadable."""
 
     frames: Records
     length: int

@@ -1,4 +1,4 @@
-"""Texts of records, which a damaged file may fill with what is no text."""
+"""Texts of records, which may be invalid in a damaged file."""
 
 import sys
 
@@ -10,7 +10,7 @@ _ENCODING = "utf-32-le" if sys.byteorder == "little" else "utf-32-be"
 
 
 def shown_texts(column: NumericArray) -> list[str]:
-    """Return texts of fixed width (N,) to be shown; what is none has the replacement character in its place."""
+    """Return texts of fixed width (N,) for display, with the replacement character for invalid ones."""
     native = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
     if native.dtype.itemsize and is_text(native).all():
         texts: list[str] = native.tolist()
@@ -20,7 +20,7 @@ def shown_texts(column: NumericArray) -> list[str]:
 
 
 def is_text(column: NumericArray) -> BoolArray:
-    """Return which of some texts of fixed width (N,) are such, bool (N,)."""
+    """Return which of the texts of fixed width are valid, bool (N,)."""
     codes = code_points(column)
     is_valid = ((codes <= sys.maxunicode) & ((codes < 0xD800) | (codes > 0xDFFF))).all(axis=1)
     goes_on_after_its_end = ((codes[:, 1:] > 0) & (codes[:, :-1] == 0)).any(axis=1)
@@ -29,16 +29,15 @@ def is_text(column: NumericArray) -> BoolArray:
 
 
 def code_points(column: NumericArray) -> UInt32Array:
-    """Return the code points of texts (N,), filled up with 0, (N, length); a view of texts of fixed width."""
+    """Return the code points of texts (N,), padded with 0, (N, length); a view of texts of fixed width."""
     native = column.astype(column.dtype.newbyteorder("=") if column.dtype.kind == "U" else np.str_, copy=False)
     return native[:, None].view(np.uint32)
 
 
 def decoded_text(content: bytes) -> str | None:
-    """Return a text of its bytes in a record, in the byte order of this machine; None if it is no text.
+    """Return a text from its bytes in a record, in the byte order of this machine; None if it is invalid.
 
-    Half of a surrogate pair is no text, nor a NUL inside, nor a code beyond Unicode, of which NumPy makes strings that
-    fail when they are used.
+    Invalid: half surrogate pairs, inner NULs and codes beyond Unicode: NumPy makes strings of them that fail on use.
     """
     try:
         text = content.decode(_ENCODING).rstrip("\0")
@@ -48,7 +47,7 @@ def decoded_text(content: bytes) -> str | None:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a time for display: below two minutes in seconds, below two hours in minutes, else in hours."""
+    """Return a duration for display: in seconds below two minutes, in minutes below two hours, else in hours."""
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

@@ -1,4 +1,4 @@
-"""Views without copies: row ranges of arrays that read like one, some scenes of a dataset, the first frames of all."""
+"""Views without copies: row ranges of arrays read as one array, selected scenes, and first frames of scenes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,13 +29,13 @@ _CHILD_INTERVALS = {"agents": AGENT_INTERVAL, "tl_faces": FACE_INTERVAL}
 
 @dataclass(frozen=True)
 class Segments:
-    """Row ranges of source arrays, in the order in which a view strings them together.
+    """Row ranges of source arrays, in the order in which a view concatenates them.
 
     Attributes:
         source: Index of the source array of each range, (S,).
         start: First row of each range in its source, (S,).
-        stop: End row, not included, (S,).
-        shifts: For each interval field, what is added to its values in each range, (S,).
+        stop: End row of each range, exclusive, (S,).
+        shifts: Offset added to the values of each interval field, per range, (S,).
     """
 
     source: Int64Array
@@ -61,12 +61,12 @@ class Segments:
 
 
 class RecordView(RecordSequence):
-    """Read-only view that strings row ranges of arrays together without copying them.
+    """Read-only view that concatenates row ranges of arrays without copying them.
 
     Args:
         sources: Arrays of one record type: NumPy arrays or arrays of opened datasets.
         segments: The row ranges.
-        dtype: Record type of the view; rows of sources of another type are converted field by field.
+        dtype: Record type of the view; rows of other types are converted field by field.
     """
 
     def __init__(self, sources: Sequence[Records], segments: Segments, *, dtype: np.dtype[np.void]) -> None:
@@ -81,7 +81,7 @@ class RecordView(RecordSequence):
 
     @property
     def sources(self) -> list[Records]:
-        """The arrays whose rows are strung together."""
+        """The concatenated arrays."""
         return list(self._sources)
 
     @property
@@ -91,7 +91,7 @@ class RecordView(RecordSequence):
 
     @property
     def whole(self) -> NumericArray | None:
-        """All rows, if they are one range of a source that lies in memory and no interval is shifted; else None."""
+        """All rows, if they are one range of an in-memory source and no interval is shifted; otherwise None."""
         ranges = self._segments
         if len(ranges.source) == 0 or any(shift.any() for shift in ranges.shifts.values()):
             return None
@@ -105,7 +105,7 @@ class RecordView(RecordSequence):
         return rows
 
     def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
-        """Return rows [start, stop): a view where one range without shifts holds them; see the base class."""
+        """Return rows [start, stop), without a copy if they lie in one range without shifts; see the base class."""
         if strict:
             require_within(self, slice(start, stop))
         if stop <= start:
@@ -123,9 +123,9 @@ class RecordView(RecordSequence):
         return rows
 
     def _part(self, segment: int, start: int, stop: int, strict: bool) -> NumericArray:
-        """Return rows [start, stop) of the view, all in one range."""
+        """Return rows [start, stop) of the view, which lie in one range."""
         ranges = self._segments
-        # rows of the view and of its source differ by as much in all of a range
+        # row offset between view and source, constant within a range
         offset = int(ranges.stop[segment]) - int(self._ends[segment])
         rows = rows_of(self._sources[ranges.source[segment]], slice(start + offset, stop + offset), strict=strict)
         if rows.dtype != self.dtype:
@@ -145,7 +145,7 @@ class RecordView(RecordSequence):
         return start, self.rows(start, min(end, (row // ROWS_PER_BLOCK + 1) * ROWS_PER_BLOCK))
 
     def signature(self) -> object:
-        """Return the signatures of the sources and the row ranges; None if a source has none."""
+        """Return the signatures of the sources and the row ranges; None if a source has no signature."""
         signatures = [signature_of(source) for source in self._sources]
         if any(signature is None for signature in signatures):
             return None
@@ -159,10 +159,10 @@ class RecordView(RecordSequence):
 
 
 def view_of(sources: Sequence[Records], segments: Segments, attribute: str) -> RecordView:
-    """Return a view over arrays that are all the same attribute of their datasets."""
+    """Return a view over arrays that are the same attribute of several datasets."""
     key = next(key for key, (name, _, _) in layout.ARRAYS.items() if name == attribute)
     dtypes = {layout.with_face_interval(source.dtype) if attribute == "frames" else source.dtype for source in sources}
-    if len(dtypes) > 1:  # narrow fields of old sets are widened; other fields stay if all have them
+    if len(dtypes) > 1:  # widen narrow fields of old datasets; keep extra fields only if all have them
         dtypes = {layout.standard_with_others(dtype, key) for dtype in dtypes}
     return RecordView(sources, segments, dtype=dtypes.pop() if len(dtypes) == 1 else layout.ARRAYS[key].dtype)
 
@@ -172,18 +172,18 @@ if TYPE_CHECKING:
 
 
 def view_of_scenes(dataset: "ChunkedDataset", scene_indices: Int64Array) -> "ChunkedDataset":
-    """Return a view of some scenes of a dataset, in the given order, with all interval fields shifted.
+    """Return a view of selected scenes of a dataset, in the given order, with all interval fields shifted.
 
     Args:
         dataset: Opened dataset.
-        scene_indices: The scenes, (N,), not negative. Consecutive ones are kept in one piece.
+        scene_indices: Scene indices, (N,), not negative. Consecutive scenes stay in one range.
 
     Raises:
-        CorruptedDataError: Intervals of these scenes are wrong, or a file that holds them is damaged.
+        CorruptedDataError: Intervals of these scenes are wrong, or a file with them is damaged.
     """
     indices = np.asarray(scene_indices, dtype=np.int64)
     intervals = _scene_intervals(dataset, indices)
-    # scenes that follow each other, and whose frames do, are one piece: a view looks its rows up among few ranges
+    # merge consecutive scenes with contiguous frames, as lookups are faster with few ranges
     breaks = (np.diff(indices) != 1) | (intervals[1:, 0] != intervals[:-1, 1])
     first = np.concatenate(([0], np.flatnonzero(breaks) + 1)) if len(indices) else np.empty(0, dtype=np.int64)
     last = np.concatenate((first[1:], [len(indices)])) - 1 if len(indices) else first
@@ -198,14 +198,14 @@ def view_of_scenes(dataset: "ChunkedDataset", scene_indices: Int64Array) -> "Chu
 
 
 def view_of_first_frames(dataset: "ChunkedDataset", num_frames: int) -> "ChunkedDataset":
-    """Return a view of the first frames of every scene of a dataset; host and times of the scenes stay.
+    """Return a view of the first frames of every scene of a dataset; host and times of the scenes are kept.
 
     Args:
         dataset: Opened dataset.
-        num_frames: Frames of each scene; a scene with fewer keeps them all.
+        num_frames: Frames per scene; shorter scenes keep all frames.
 
     Raises:
-        CorruptedDataError: Intervals of scenes are wrong, or a file that holds them is damaged.
+        CorruptedDataError: Intervals of scenes are wrong, or a file with them is damaged.
     """
     frames = _scene_intervals(dataset, np.arange(len(dataset.scenes)))
     frames[:, 1] = np.minimum(frames[:, 1], frames[:, 0] + num_frames)
@@ -221,20 +221,20 @@ def split_scenes(dataset: "ChunkedDataset", fractions: Sequence[float], *, seed:
     Args:
         dataset: Opened dataset.
         fractions: Share of the scenes in each view, such as ``(0.9, 0.1)``; each above 0, together at most 1.
-        seed: Decides which scenes; the same seed, fractions and number of scenes give the same views.
+        seed: Seed of the choice; equal seed, fractions and number of scenes give equal views.
 
     Returns:
-        One view for each fraction, with its scenes in the order of the dataset. If the fractions add up to 1, every
-        scene is in one of them.
+        One view per fraction, with scenes in the order of the dataset. If the fractions add up to 1, the views contain
+        every scene.
 
     Raises:
-        InvalidArgumentError: A fraction is not above 0, they add up to more than 1, or a view would have no scene.
+        InvalidArgumentError: A fraction is not above 0, the sum exceeds 1, or a view would have no scene.
     """
     shares = np.asarray(fractions, dtype=np.float64)
     if shares.ndim != 1 or len(shares) == 0 or not (shares > 0).all() or shares.sum() > 1 + _SUM_TOLERANCE:
         raise InvalidArgumentError(f"fractions must be above 0 and add up to at most 1, got {fractions!r}")
     num_scenes = len(dataset.scenes)
-    # rounded where the shares add up to, not share by share, so that all together lose no scene
+    # round cumulative shares instead of single shares, so that no scene is lost
     bounds = np.concatenate(([0], np.floor(np.cumsum(shares) * num_scenes + 0.5))).astype(np.int64)
     if not (np.diff(bounds) > 0).all():
         raise InvalidArgumentError(
@@ -246,7 +246,7 @@ def split_scenes(dataset: "ChunkedDataset", fractions: Sequence[float], *, seed:
 
 
 def _scene_intervals(dataset: "ChunkedDataset", scene_indices: Int64Array) -> Int64Array:
-    """Return a copy of the frame intervals of some scenes, (N, 2), all as they should be."""
+    """Return a copy of the frame intervals of selected scenes, (N, 2), checked."""
     run = check_scenes(dataset)
     wrong = scene_indices[~run.is_sound[scene_indices]]
     if len(wrong):
@@ -258,7 +258,7 @@ def _scene_intervals(dataset: "ChunkedDataset", scene_indices: Int64Array) -> In
 
 
 def _frame_views(dataset: "ChunkedDataset", frames: Int64Array) -> dict[str, Records]:
-    """Return views of the frames in ranges (S, 2), and of what they hold."""
+    """Return views of the frames in ranges (S, 2), and of their agents and faces."""
     views, shifts = {}, {}
     filled = frames[:, 1] > frames[:, 0]
     opening = _records_at(dataset.frames, frames[filled, 0])
@@ -272,14 +272,14 @@ def _frame_views(dataset: "ChunkedDataset", frames: Int64Array) -> dict[str, Rec
         if is_wrong.any():
             require_within(array, slice(*ranges[int(np.argmax(is_wrong))].tolist()))
 
-        # intervals count from the start of the view: where a range is now, less where it had been
+        # make the intervals relative to the view: new start of each range minus its old start
         shifts[interval] = _new_starts(ranges) - ranges[:, 0]
         views[attribute] = view_of([array], _segments(ranges, {}), attribute)
     return {"frames": view_of([dataset.frames], _segments(frames, shifts), "frames"), **views}
 
 
 def _records_at(frames: Records, rows: Int64Array) -> RecordArray:
-    """Return single frames; a file that is missing is an error."""
+    """Return single frames; raise if a file is missing."""
     records = np.zeros(len(rows), dtype=frames.dtype)
     for position in np.argsort(rows, kind="stable"):
         row = int(rows[position])
@@ -288,7 +288,7 @@ def _records_at(frames: Records, rows: Int64Array) -> RecordArray:
 
 
 def _new_starts(ranges: Int64Array) -> Int64Array:
-    """Return where each of some ranges (S, 2) starts when they are strung together."""
+    """Return the start of each of the concatenated ranges (S, 2)."""
     lengths = ranges[:, 1] - ranges[:, 0]
     starts: Int64Array = np.cumsum(lengths) - lengths
     return starts

@@ -1,4 +1,4 @@
-"""The dataset: scenes, frames, agents and traffic light faces of a log, on disk or in memory."""
+"""Chunked dataset: scenes, frames, agents and traffic light faces of a log, on disk or in memory."""
 
 import contextlib
 import copy
@@ -103,25 +103,24 @@ class ChunkedDataset:
     The four attributes hold arrays of records (see :mod:`l5kit.data.records`). They are empty until :meth:`open` or
     :meth:`initialize`, and may be replaced by NumPy arrays.
 
-    It is a sequence of scenes, too: ``len(dataset)`` is their number, ``dataset[3]`` one of them as a dataset with its
-    frames, agents and faces, ``dataset[-5:]`` a view of several, and ``for scene in dataset`` goes through all. A
-    dataset is true whether it has scenes or not. ``with ChunkedDataset(path) as dataset`` opens it for reading, and
-    closes it at the end of the block.
+    It is also a sequence of scenes: ``len(dataset)`` is the number of scenes, ``dataset[3]`` one scene as a dataset
+    with its frames, agents and faces, ``dataset[-5:]`` a view of several scenes, and ``for scene in dataset`` iterates
+    over all of them. A dataset is always true, even without scenes. ``with ChunkedDataset(path) as dataset`` opens it
+    for reading and closes it at the end of the block.
 
     Args:
-        path: Folder (``*.zarr``), zip file, URL that fsspec knows, or zarr store object. A path that looks wrong gives
-            a ``RuntimeWarning``.
+        path: Folder (``*.zarr``), zip file, URL supported by fsspec, or zarr store object. A suspicious path gives a
+            ``RuntimeWarning``.
         key: Ignored; an argument of L5Kit 1.x.
-        storage_options: Options of the file system of fsspec for a URL, such as ``{"anon": True}`` for a public bucket
-            of S3.
-        remote_reading: Patience with the service of a URL: attempts, time limits and how many files are requested at
-            the same time; None for what the environment says (``L5KIT_REMOTE_TIMEOUT_S`` and so on).
+        storage_options: Options for the fsspec file system of a URL, such as ``{"anon": True}`` for a public S3 bucket.
+        remote_reading: Attempts, time limits and number of concurrent requests for a URL; None to take them from the
+            environment (``L5KIT_REMOTE_TIMEOUT_S`` and so on).
 
     Raises:
-        InvalidArgumentError: Storage options for a path, which needs none.
+        InvalidArgumentError: Storage options are given for a local path.
 
     Attributes:
-        path: The path or URL; empty for a dataset in memory.
+        path: Path or URL; empty for a dataset in memory.
         scenes: Scenes, ``SCENE_DTYPE``.
         frames: Frames of all scenes, ``FRAME_DTYPE``.
         agents: Agents of all frames, ``AGENT_DTYPE``.
@@ -164,10 +163,10 @@ class ChunkedDataset:
         tl_faces: Records | None = None,
         facts: LogFacts | None = None,
     ) -> "ChunkedDataset":
-        """Return a dataset of the given arrays (empty ones where None) and facts (those of 1.5), without a path.
+        """Return a dataset of the given arrays (None: empty) and facts (None: those of L5Kit 1.5), without a path.
 
         Raises:
-            InvalidArgumentError: ``facts`` are none, or there are faces and frames that cannot name them.
+            InvalidArgumentError: ``facts`` is no :class:`LogFacts`, or there are faces but frames lack their intervals.
         """
         require_facts(facts)
         if frames is not None and tl_faces is not None:
@@ -195,16 +194,16 @@ class ChunkedDataset:
         """Create the arrays of a new dataset, all zero, ready to be written to.
 
         Args:
-            mode: ``w`` replaces a dataset that is there, ``w-`` refuses to, ``a`` adds to a zarr group.
-            num_scenes: Rows of ``scenes``; likewise the others. Arrays also grow by ``append``.
-            num_frames: Rows of ``frames``.
-            num_agents: Rows of ``agents``.
-            num_tl_faces: Rows of ``tl_faces``.
-            facts: Facts of the log, which become attributes of its group; None writes none, as L5Kit 1.5 does.
+            mode: ``w`` replaces an existing dataset, ``w-`` refuses to, ``a`` adds to an existing zarr group.
+            num_scenes: Initial number of rows of ``scenes``. Arrays also grow by ``append``.
+            num_frames: Initial number of rows of ``frames``.
+            num_agents: Initial number of rows of ``agents``.
+            num_tl_faces: Initial number of rows of ``tl_faces``.
+            facts: Facts of the log, written as attributes of the group; None writes none, like L5Kit 1.5.
 
         Raises:
-            InvalidArgumentError: Bad mode, length or facts, a zip file, or a folder whose content would be lost.
-                Nothing is changed then.
+            InvalidArgumentError: Invalid mode, length or facts, a zip file, or a folder whose content would be lost.
+                Nothing has been changed in these cases.
         """
         require_facts(facts)
         _require_one_of("mode", mode, _CREATE_MODES)
@@ -243,28 +242,28 @@ class ChunkedDataset:
     ) -> Self:
         """Open the arrays of an existing dataset.
 
-        ``cached="mmap"`` reads from decoded files that are mapped into memory, the fastest way to read rows at random:
-        all processes of a machine share their pages. They are built in the cache folder when a dataset is first opened
-        this way, and again when its files have changed. Where they cannot be (a full disk, a damaged chunk, a dataset
-        in the memory of the process), a ``RuntimeWarning`` gives the reason, and decoded chunks are kept as with True.
+        ``cached="mmap"`` maps decoded files into memory. It is the fastest way to read random rows, and all processes
+        of a machine share the pages. The files are built in the cache folder when a dataset is first opened this way,
+        and rebuilt when the dataset has changed. If that is impossible (full disk, damaged chunk, dataset in a memory
+        store), a ``RuntimeWarning`` gives the reason and chunks are cached as with True.
 
         Args:
-            mode: ``r`` to read, ``r+`` or ``a`` to change and append too.
-            cached: True to keep decoded chunks of all arrays; False to keep only the chunk in use of each array;
-                ``"mmap"`` to map decoded files, for mode ``r``.
-            cache_size_bytes: Upper bound of the decoded chunks that are kept.
-            cache_folder: Folder for decoded files; None for that of the user, or ``L5KIT_CACHE_DIR``.
-            progress: Show a bar on a terminal while decoded files are built.
+            mode: ``r`` to read, ``r+`` or ``a`` to also change and append.
+            cached: True to cache decoded chunks of all arrays; False to keep only the current chunk of each array;
+                ``"mmap"`` to map decoded files (mode ``r`` only).
+            cache_size_bytes: Maximum size of the cached chunks.
+            cache_folder: Folder for decoded files; None for the user's cache folder, or ``L5KIT_CACHE_DIR``.
+            progress: Show a progress bar on a terminal while decoded files are built.
 
         A dataset without traffic light faces (an older layout) opens with a ``RuntimeWarning``; its frames get an empty
         face interval.
 
         Raises:
             DatasetNotFoundError: There is no dataset at the path.
-            InvalidArgumentError: A mode that is none, or arguments that do not go together.
-            UnreachableDataError: The service of a URL refuses, or does not answer.
+            InvalidArgumentError: Invalid mode, or arguments that contradict each other.
+            UnreachableDataError: The service behind a URL refuses or does not answer.
             MissingArrayError: ``scenes``, ``frames`` or ``agents`` is missing.
-            DatasetFormatError: An array is not one of records with the right fields, or a fact of the log is none.
+            DatasetFormatError: An array does not hold records with the required fields, or a fact is invalid.
         """
         _require_one_of("mode", mode, _OPEN_MODES)
         if isinstance(cached, str) and cached != "mmap":
@@ -281,7 +280,7 @@ class ChunkedDataset:
         log_compilation()
         self.root = self._open_group(mode)
 
-        # attributes of another version say so and no more: the arrays may well be readable
+        # Attributes of another version only give a warning, as the arrays may still be readable.
         version, labels = self.root.attrs.get("format_version"), self.root.attrs.get("labels")
         if version not in (None, FORMAT_VERSION):
             message = f"dataset {self.path!r} has format_version {version}; this l5kit knows version {FORMAT_VERSION}"
@@ -292,7 +291,7 @@ class ChunkedDataset:
         self._facts = self._read_facts()
         cache = ChunkCache(cache_size_bytes if cached else 0)
         opened: dict[str, Records] = {}
-        for key in layout.ARRAYS:  # in a loop of its own, so that warnings name the line of the caller
+        for key in layout.ARRAYS:  # a separate loop, so that warnings point at the caller's line
             opened[key] = self._open_array(key, cache)
         self._check_face_intervals(opened)
         if cached == "mmap":
@@ -302,9 +301,9 @@ class ChunkedDataset:
         return self
 
     def close(self) -> None:
-        """Let go of arrays and files, so that the dataset is as before :meth:`open`; one in memory stays as it is.
+        """Release arrays and files; the dataset is then as before :meth:`open`. A dataset in memory stays unchanged.
 
-        Arrays that were taken from it before still read. A zarr store that the dataset was made of stays open.
+        Arrays taken from the dataset earlier remain readable. A zarr store passed by the caller stays open.
         """
         if not hasattr(self, "root"):
             return
@@ -316,7 +315,7 @@ class ChunkedDataset:
             setattr(self, attribute, np.empty(0, dtype=dtype))
 
     def __enter__(self) -> Self:
-        """Open it for reading, unless it is open or in memory."""
+        """Open the dataset for reading, unless it is open already or in memory."""
         is_somewhere = bool(self.path) or isinstance(self._location, Store)
         return self.open() if is_somewhere and not hasattr(self, "root") else self
 
@@ -330,16 +329,16 @@ class ChunkedDataset:
         return len(self.scenes)
 
     def __bool__(self) -> bool:
-        """Return True: a dataset without scenes is one, too."""
+        """Return True, even for a dataset without scenes."""
         return True
 
     def __getitem__(self, scenes: SceneSelection) -> "ChunkedDataset":
-        """Return one scene as :meth:`view_scene` does, or a view of those of a slice, a list of numbers or a mask.
+        """Return one scene like :meth:`view_scene`, or a view of several for a slice, index list or mask.
 
         Raises:
-            IndexOutOfRangeError: There is no such scene.
-            InvalidArgumentError: The index names no scenes.
-            CorruptedDataError: As :meth:`view_scene`.
+            IndexOutOfRangeError: A scene does not exist.
+            InvalidArgumentError: The index has an unsupported type.
+            CorruptedDataError: As in :meth:`view_scene`.
         """
         if scenes is None or isinstance(scenes, (str, tuple)):
             raise InvalidArgumentError(
@@ -352,11 +351,11 @@ class ChunkedDataset:
         return view_of_scenes(self, indices)
 
     def __iter__(self) -> Iterator["ChunkedDataset"]:
-        """Yield every scene as :meth:`view_scene` does."""
+        """Yield every scene like :meth:`view_scene`."""
         return map(self.view_scene, range(len(self)))
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NumericArray:
-        """Return itself as the only element of an array of objects, so that NumPy does not go through its scenes."""
+        """Return an object array with the dataset as its only element, so that NumPy does not iterate it."""
         array = np.empty((), dtype=object)
         array[()] = self
         return array
@@ -364,7 +363,7 @@ class ChunkedDataset:
     def _map_arrays(
         self, opened: Mapping[str, Records], cache_folder: str | os.PathLike[str] | None, progress: bool
     ) -> Mapping[str, MappedArray]:
-        """Return the arrays on disk as mapped ones; none, after a warning, if that cannot be."""
+        """Return memory-mapped versions of the arrays on disk; none, with a warning, if mapping fails."""
         chunked = {key: array for key, array in opened.items() if isinstance(array, ChunkedArray)}
         try:
             return map_or_build(DecodedSource.of(self.root, chunked), cache_folder, show_bar=progress)
@@ -373,9 +372,9 @@ class ChunkedDataset:
             return {}
 
     def open_readable(self) -> dict[str, L5KitError]:
-        """Open those arrays that can be opened for reading, and return the error of each other one.
+        """Open every array that can be opened for reading, and return the errors of the remaining arrays by name.
 
-        Facts that cannot be read are those of L5Kit 1.5.
+        Facts that cannot be read are replaced by those of L5Kit 1.5.
 
         Raises:
             DatasetNotFoundError: There is no dataset at the path.
@@ -396,7 +395,7 @@ class ChunkedDataset:
                 errors[key] = error
             else:
                 setattr(self, attribute, opened[key])
-        with contextlib.suppress(DatasetFormatError):  # which is a finding of its own
+        with contextlib.suppress(DatasetFormatError):  # reported separately by the checks
             self._facts = self._read_facts()
         return errors
 
@@ -419,7 +418,7 @@ class ChunkedDataset:
             ) from error
         except L5KitError:
             raise
-        except Exception as error:  # whatever damaged files make zarr, its parsers and the store raise
+        except Exception as error:  # damaged files make zarr, its parsers and the store raise many types
             raise DatasetFormatError(
                 f"{stores.describe_file(store, '.zgroup')} or .zattrs is damaged ({type(error).__name__}: {error}); "
                 "restore it from the source of the dataset"
@@ -431,7 +430,7 @@ class ChunkedDataset:
         return LogFacts.from_attributes(self.root.attrs.asdict(), file=file)
 
     def _check_face_intervals(self, opened: Mapping[str, Any]) -> None:
-        """Refuse frames that cannot name the faces that there are: without the field all lights would be lost."""
+        """Refuse frames without face intervals if there are faces: all traffic lights would be lost silently."""
         problem = layout.find_ownerless_faces(opened[FRAME_ARRAY_KEY].zarr_array.dtype, len(opened[TL_FACE_ARRAY_KEY]))
         if problem is not None:
             raise DatasetFormatError(
@@ -464,7 +463,7 @@ class ChunkedDataset:
             columns = StoredColumns.open(array, key, file)
             return ColumnsArray(columns, cache, dtype=layout.presented_dtype(columns.dtype, key))
 
-        # in a dataset of zarr 2 all records of a kind are one array of one axis
+        # a dataset of zarr 2 has one array of one axis per kind of record
         advice = "this is not a dataset of this format, or its metadata is damaged"
         if not isinstance(array, zarr.Array) or array.ndim != 1:
             raise DatasetFormatError(f"{file} must describe an array of one axis, got {array!r}; {advice}")
@@ -475,7 +474,7 @@ class ChunkedDataset:
         return ChunkedArray(array, cache, dtype=layout.presented_dtype(array.dtype, key))
 
     def __str__(self) -> str:
-        """Return a table of what is in the dataset."""
+        """Return a table of the contents."""
         return text_table(self.summary().as_columns())
 
     def __repr__(self) -> str:
@@ -484,12 +483,12 @@ class ChunkedDataset:
         return f"<{type(self).__name__} {without_secrets(self.path) or 'in memory'!r}: {counts}>"
 
     def _repr_html_(self) -> str:
-        """Return a card for notebooks; little of the dataset is read for it."""
+        """Return a card for notebooks; reads only a small part of the dataset."""
         return html_card(type(self).__name__, self._card_facts, subject=self)
 
     def _card_facts(self) -> dict[str, object]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # that there are too few frames to measure the rate
+            warnings.simplefilter("ignore", RuntimeWarning)  # too few frames to measure the rate
             summary = self.summary()
         return {
             "path": self.path or "in memory",
@@ -504,16 +503,16 @@ class ChunkedDataset:
 
     @property
     def facts(self) -> LogFacts:
-        """Facts of the log: the size of its AV, the time between two frames, what its classes had been.
+        """Facts of the log: size of the AV, time between two frames, original class names.
 
-        They are attributes of logs that l5kit wrote; for others the constants of L5Kit 1.5 hold. Views and copies of
-        the log have them too.
+        Logs written by l5kit store them as attributes; other logs have the constants of L5Kit 1.5. Views and copies
+        keep the facts of their log.
         """
         return self._facts or LogFacts()
 
     @property
     def own_facts(self) -> LogFacts | None:
-        """Facts in the log itself; None where the constants of L5Kit 1.5 hold."""
+        """Facts stored in the log itself; None if the constants of L5Kit 1.5 apply."""
         return self._facts
 
     def summary(self) -> DatasetSummary:
@@ -528,8 +527,8 @@ class ChunkedDataset:
         progress: Progress | None = None,
         workers: Workers = 1,
     ) -> list[Finding]:
-        """Check all of it and return what is wrong, as :func:`l5kit.data.checks.validation.validate_dataset`."""
-        # arrays that are mapped hold copies of the files: what is checked are the files themselves
+        """Check the whole dataset and return the findings of :func:`l5kit.data.checks.validation.validate_dataset`."""
+        # mapped arrays are copies, but the files themselves are to be checked
         dataset = copy.copy(self)
         for key, (attribute, _, _) in layout.ARRAYS.items():
             if isinstance(getattr(self, attribute), MappedArray):
@@ -537,7 +536,7 @@ class ChunkedDataset:
         return validate_dataset(dataset, checksums=checksums, progress=progress, workers=workers)
 
     def fingerprint(self) -> str | None:
-        """Return a digest of path, names, sizes and modification times of the dataset's files; None if in memory."""
+        """Return a digest of path, names, sizes and modification times of the files; None for a dataset in memory."""
         signatures = []
         for array in (self.scenes, self.frames, self.agents):
             signature = signature_of(array)
@@ -549,14 +548,14 @@ class ChunkedDataset:
     def get_scene_dataset(self, scene_index: int) -> "ChunkedDataset":
         """Return a copy of one scene in memory, with intervals that start at 0.
 
-        An empty scene is returned as such, also where frames follow that belong to no scene and may have been its own.
+        An empty scene stays empty, even if frames without a scene follow that may have belonged to it.
 
         Args:
-            scene_index: The scene; negative counts from the end.
+            scene_index: Scene index; negative values count from the end.
 
         Raises:
-            InvalidArgumentError: There is no such scene.
-            CorruptedDataError: A file of the scene is damaged or missing, its intervals or those of its frames are
+            InvalidArgumentError: The scene does not exist.
+            CorruptedDataError: A file of the scene is damaged or missing, the intervals of the scene or its frames are
                 wrong, or there are frames but no scenes.
         """
         scene = self.view_scene(scene_index)
@@ -564,16 +563,16 @@ class ChunkedDataset:
         return scene
 
     def view_scene(self, scene_index: int) -> "ChunkedDataset":
-        """Return one scene, with intervals that start at 0, for looking only: without copies of agents and faces.
+        """Return a read-only view of one scene, with intervals that start at 0 and without copying agents and faces.
 
-        Scene and frames are copies. Agents and faces cannot be written to; those of a log in memory change with it.
+        Scene and frames are copies. Agents and faces are read-only; for a log in memory they reflect its later changes.
 
         Args:
-            scene_index: The scene; negative counts from the end.
+            scene_index: Scene index; negative values count from the end.
 
         Raises:
-            InvalidArgumentError: There is no such scene.
-            CorruptedDataError: As :meth:`get_scene_dataset`.
+            InvalidArgumentError: The scene does not exist.
+            CorruptedDataError: As in :meth:`get_scene_dataset`.
         """
         num_scenes = len(self.scenes)
         if num_scenes == 0 and len(self.frames) > 0:
@@ -590,16 +589,16 @@ class ChunkedDataset:
                 f"scene_index {scene_index} is out of range for a dataset of {num_scenes} scenes; "
                 f"use {-num_scenes} to {num_scenes - 1}"
             )
-        start = int(scene_index) % num_scenes  # counted from the first one
+        start = int(scene_index) % num_scenes  # non-negative
         require_readable_scene(self, start)
 
-        # intervals of the scene and of its frames count from the first of their own rows
+        # make the intervals relative to the first rows of this scene
         scenes = np.array(rows_of(self.scenes, slice(start, start + 1), strict=True))
         frames = np.array(rows_of(self.frames, get_frames_slice_from_scenes(scenes[0]), strict=True))
         scenes[FRAME_INTERVAL] -= scenes[FRAME_INTERVAL][0, 0]
         if len(frames) == 0:
             return self.in_memory(scenes=scenes, frames=frames, facts=self._facts)
-        # rows of a scene lie together, from the first row of its first frame to the last one of its last
+        # rows of a scene are contiguous, from the first row of its first frame to the last row of its last frame
         agents = as_read_only(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
         faces = as_read_only(rows_of(self.tl_faces, _faces_slice(frames)))
         if len(self.tl_faces) == 0 and _faces_slice(frames).stop > 0:
@@ -614,11 +613,11 @@ class ChunkedDataset:
         """Return a view over several opened datasets, one after the other, without copying them.
 
         Args:
-            datasets: The datasets.
-            facts: Facts of the whole, where theirs differ; None for those that they agree on.
+            datasets: Opened datasets.
+            facts: Facts of the result, required if the facts of the datasets differ; None for their common facts.
 
         Raises:
-            InvalidArgumentError: There are none, something else than datasets, or those with other facts.
+            InvalidArgumentError: ``datasets`` is empty, has an item that is not a dataset, or has differing facts.
         """
         if not isinstance(datasets, Iterable) or isinstance(datasets, (str, bytes, ChunkedDataset)):
             raise InvalidArgumentError(f"datasets must be a list of opened datasets, got the single {datasets!r}")
@@ -631,7 +630,7 @@ class ChunkedDataset:
                     f"datasets must hold opened datasets, got {dataset!r}; pass ChunkedDataset(path).open() for a path"
                 )
 
-        # rows of a dataset come behind those of all before it, so that its intervals shift by as many
+        # rows of a dataset follow those of all earlier datasets, so its intervals shift by the number of earlier rows
         lengths = {
             name: np.array([len(getattr(dataset, name)) for dataset in datasets], dtype=np.int64)
             for name in ("scenes", "frames", "agents", "tl_faces")
@@ -657,18 +656,18 @@ class ChunkedDataset:
         progress: Progress | None = None,
         workers: Workers = 1,
     ) -> None:
-        """Write all arrays to a new folder or zip file, complete or not at all.
+        """Write all arrays to a new folder or zip file, atomically.
 
         Args:
             path: Folder, or file whose name ends in ``.zip``.
-            overwrite: Replace what is there, if it is a dataset or a zip file.
-            progress: Called with the number of rows written and their total.
-            workers: Number of threads that read what is to be written, or an executor.
+            overwrite: Replace an existing dataset or zip file.
+            progress: Called with the number of rows written and the total.
+            workers: Number of threads that read the data, or an executor.
 
         Raises:
-            CorruptedDataError: Rows cannot be read, or (faces excepted) the file of some is missing.
-            FileExistsError: There is something at ``path``, at the start or at the end, and ``overwrite`` is False.
-            InvalidArgumentError: ``path`` is a URL, or what is there is no dataset.
+            CorruptedDataError: Rows cannot be read, or a chunk file is missing (except of faces).
+            FileExistsError: ``path`` exists, before or after writing, and ``overwrite`` is False.
+            InvalidArgumentError: ``path`` is a URL, or something other than a dataset exists there.
         """
         target = stores.path_of(path)
         require_local("path", target)
@@ -677,8 +676,8 @@ class ChunkedDataset:
 
 
 def _open_group_of_either_version(store: Store, mode: str, location: str) -> zarr.Group:
-    """Open the group of zarr 2 of a dataset, or for reading that of zarr 3 in which an export in columns is."""
-    # Consolidated metadata is read where there is any (None), but that of files at hand, which are read themselves.
+    """Open the zarr 2 group of a dataset or, for reading, the zarr 3 group of a columnar export."""
+    # Use consolidated metadata if present (None), except for local stores, whose metadata files are read directly.
     is_at_hand = isinstance(store, (LocalStore, MemoryStore, ZipStore))
     consolidated = None if mode == "r" and not is_at_hand else False
     try:

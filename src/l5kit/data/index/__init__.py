@@ -1,1 +1,1 @@
-"""Index of a log: which rows belong to which frame and scene, which intervals can be trusted, and windows cut by it."""
+"""Index of a log: scene and frame of each row, intervals that can be trusted, and windows around frames."""

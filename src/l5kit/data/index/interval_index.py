@@ -1,4 +1,4 @@
-"""Interval index: which record owns which rows, by the intervals of one field."""
+"""Interval index: lookup of the record that owns a row, from the intervals of one field."""
 
 from typing import Self
 
@@ -8,7 +8,7 @@ from l5kit._types import Int64Array
 
 
 class IntervalIndex:
-    """Intervals of records, which may be damaged.
+    """Intervals of records, possibly damaged.
 
     Args:
         parents: Index of the record of each interval, ascending, (P,).
@@ -28,7 +28,7 @@ class IntervalIndex:
 
     @classmethod
     def from_blocks(cls, blocks: list[tuple[int, Int64Array]]) -> Self:
-        """Return the index of intervals that come in blocks of (first record, intervals (B, 2))."""
+        """Return the index of intervals given as blocks of (first record, intervals (B, 2))."""
         parents = [np.arange(start, start + len(bounds), dtype=np.int64) for start, bounds in blocks]
         all_bounds = [bounds for _, bounds in blocks]
         if not blocks:
@@ -36,7 +36,7 @@ class IntervalIndex:
         return cls(np.concatenate(parents), np.concatenate(all_bounds))
 
     def bounds_of_all(self, num_records: int) -> Int64Array:
-        """Return the interval of each record, (num_records, 2), twice -1 where it has none here."""
+        """Return the interval of each record, (num_records, 2), or (-1, -1) for records without one here."""
         bounds = np.full((num_records, 2), -1, np.int64)
         bounds[self.parents] = self.bounds
         return bounds
@@ -48,14 +48,14 @@ class IntervalIndex:
         return int(inside.max(initial=0))
 
     def part(self, first_row: int, end_row: int) -> "IntervalIndex":
-        """Return the intervals that may own rows from ``first_row`` to before ``end_row``, which it tells the same."""
+        """Return the intervals that may own rows in [first_row, end_row); lookups of these rows do not change."""
         first = max(int(np.searchsorted(self._starts, first_row, side="right")) - 1, 0)
         end = int(np.searchsorted(self._starts, end_row, side="left"))
         chosen = np.sort(self._order[first:end])
         return IntervalIndex(self.parents[chosen], self.bounds[chosen])
 
     def owners(self, rows: Int64Array) -> Int64Array:
-        """Return the record that each row (N,) belongs to, -1 where none; of overlapping ones the last to start."""
+        """Return the record that owns each row (N,), or -1; among overlapping records the one that starts last."""
         if len(self._order) == 0:
             return np.full(len(rows), -1, dtype=np.int64)
         position = np.searchsorted(self._starts, rows, side="right") - 1

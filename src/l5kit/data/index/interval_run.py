@@ -1,12 +1,12 @@
-"""Interval runs: the intervals of successive records, and which of them can be trusted.
+"""Interval runs: intervals of successive records, and which of them can be trusted.
 
-Scenes name rows of the frames, frames rows of the agents and of the traffic light faces. The rules of the format make
-these intervals a run: each starts where the one before ends, the first one at 0, so that every row belongs to one
-record. What looks a row up in a run that is broken gets rows of another record, so a run is checked before.
+Scenes hold intervals of frames; frames hold intervals of agents and of traffic light faces. In a valid log these form
+a run: the first interval starts at 0 and each next one starts where the previous one ends, so every row belongs to
+exactly one record. Lookups in a broken run would return rows of another record, so runs are checked first.
 
-A border between two records is written down twice, as the end of the one and as the start of the other. Where the two
-disagree, one of the records is wrong, and often it can be told which: it disagrees on both sides, or lies outside of
-the array, or is empty at a place where nothing ends. Where it cannot be told, neither is trusted.
+A border between two records is stored twice: as the end of one and as the start of the next. If the two disagree, one
+of the records is wrong. Often it can be identified: it disagrees on both sides, lies outside the array, or is empty
+where no interval ends. Otherwise neither is trusted.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from l5kit._types import BoolArray, Int64Array, UInt8Array
 from l5kit.data.index.interval_index import IntervalIndex
 
 IsBreak = Callable[[Int64Array], BoolArray]
-"""Takes rows (N,) and returns which of them have nothing to do with the row before, bool (N,)."""
+"""Function that takes rows (N,) and returns which are unrelated to the row before, bool (N,)."""
 
 
 GoesOn = Callable[[Int64Array, Int64Array], BoolArray]
-"""Takes the records before and behind gaps, (N,) each, and returns where none can have been left out between them."""
+"""Function that takes the records before and after gaps, (N,) each, and returns where none can be missing between."""
 
 
 class IntervalFault(IntEnum):
-    """What is wrong with the interval of a record."""
+    """Fault of the interval of a record."""
 
     NONE = 0
     UNREADABLE = 1
@@ -36,33 +36,33 @@ class IntervalFault(IntEnum):
     REVERSED = 2
     """It ends before it starts."""
     OUTSIDE = 3
-    """It does not lie within the rows."""
+    """It does not lie within the array."""
     FLOATING = 4
-    """It is empty, but neither where the one before ends nor where the next one starts."""
+    """It is empty, but neither at the end of the previous interval nor at the start of the next."""
     EMPTY = 5
-    """It is empty, and rows that belong to no record follow."""
+    """It is empty and followed by rows without a record."""
     START = 6
-    """It does not start where the one before ends, and it may be this start that is wrong."""
+    """It does not start where the previous one ends, and its start may be wrong."""
     STOP = 7
-    """It does not end where the next one starts, and it may be this end that is wrong."""
+    """It does not end where the next one starts, and its end may be wrong."""
     BOTH = 8
-    """It fits neither to the one before nor to the next."""
+    """It matches neither the previous nor the next interval."""
     SHIFTED = 9
-    """It and those beside it fit to each other, and all of them lie too far ahead or behind by as much."""
+    """It belongs to a stretch of consistent intervals that are all shifted by the same number of rows."""
     MISPLACED = 10
-    """It lies before one that comes before it, or behind one that comes after it."""
+    """It is out of order with respect to earlier or later intervals."""
 
 
 _MOST_DAMAGED_GAPS = 1000
-"""Gaps of whole records above which they were left there on purpose."""
+"""More gaps of whole records than this are taken as intentional."""
 
 _MOST_STRETCHES = 2000
-"""Stretches between intervals that are not in order, above which none of them is trusted."""
+"""With more out-of-order stretches than this, none of them is trusted."""
 
 
 @dataclass(frozen=True)
 class RunTitles:
-    """What the parts of a run are called in messages.
+    """Names of the parts of a run in messages.
 
     Attributes:
         record: One record, such as ``scene``.
@@ -77,16 +77,16 @@ class RunTitles:
 
 @dataclass(frozen=True)
 class IntervalRun:
-    """The intervals of P successive records, checked.
+    """Checked intervals of P successive records.
 
     Attributes:
-        titles: What the parts are called in messages.
-        length: End of the rows that the intervals name.
+        titles: Names of the parts in messages.
+        length: End of the rows covered by the intervals.
         bounds: First row and end row of each interval, int64 (P, 2); twice -1 where the record cannot be read.
-        faults: What is wrong with each, values of :class:`IntervalFault`, uint8 (P,); None where nothing is.
-        is_plain: Whether nothing is wrong and each row belongs to a record, so that the ends tell to which.
-        origin: Number of the first record, and the row at which it has to start; not 0 where the run is part of one.
-        read_errors: Why a record cannot be read, by the first record of each block of such.
+        faults: Fault of each interval, values of :class:`IntervalFault`, uint8 (P,); None if there are none.
+        is_plain: Whether there are no faults and every row belongs to a record, so that interval ends suffice.
+        origin: Index of the first record and its expected first row; not (0, 0) if the run is part of another run.
+        read_errors: Reasons why blocks of records cannot be read, by the first record of the block.
     """
 
     titles: RunTitles
@@ -110,20 +110,20 @@ class IntervalRun:
         origin: tuple[int, int] = (0, 0),
         read_errors: dict[int, str] | None = None,
     ) -> "IntervalRun":
-        """Return a run with what is wrong in it.
+        """Return a checked run.
 
         Args:
-            titles: What the parts are called in messages.
+            titles: Names of the parts in messages.
             bounds: Intervals (P, 2); twice -1 where the record cannot be read.
             length: End of the rows.
-            is_break: Tells at which rows a record may well start, which shows who is right about a border.
-            goes_on: Tells between which records, by their rows in ``bounds``, none can have been left out, so that
-                any gap is damage.
-            num_used: Number of the first records that mean something; None if all do.
+            is_break: Finds rows at which a record may start, to decide which side of a border is right.
+            goes_on: Finds pairs of records, by their indices in ``bounds``, between which no record can be missing, so
+                that any gap is damage.
+            num_used: Number of leading records that are in use; None for all.
             origin: See the class.
             read_errors: See the class.
         """
-        # nothing is wrong where the intervals follow each other from the first row to the last, as they mostly do
+        # usual case: the intervals are contiguous from the first row to the last
         is_plain = origin[1] == length
         if len(bounds):
             starts, stops = bounds[:, 0], bounds[:, 1]
@@ -131,7 +131,7 @@ class IntervalRun:
             is_plain = bool(is_whole and (starts[1:] == stops[:-1]).all() and (starts <= stops).all())
         faults = np.zeros(len(bounds), np.uint8)
         if not is_plain:
-            # rows of the records in use end where the first one that is not in use starts, if the last one ends there
+            # the used rows end where the first unused record starts, if that is also the end of the last used record
             num_records, end = len(bounds) if num_used is None else num_used, length
             if 0 < num_records < len(bounds) and bounds[num_records, 0] == bounds[num_records - 1, 1]:
                 end = min(int(bounds[num_records, 0]), length)
@@ -149,21 +149,21 @@ class IntervalRun:
 
     @cached_property
     def _num_wrong(self) -> Int64Array:
-        """Number of records before each one, and of all, that cannot be trusted, (P + 1,)."""
+        """Number of untrusted records before each record, and in total, (P + 1,)."""
         return np.concatenate([[0], np.cumsum(~self.is_sound)])
 
     @cached_property
     def _owners(self) -> tuple[IntervalIndex, ...]:
-        """The records that can be trusted, and the others, each with the rows that it names."""
+        """Interval indices of the trusted and of the other records."""
         groups = np.flatnonzero(self.is_sound), np.flatnonzero(~self.is_sound)
         return tuple(IntervalIndex(records, self.bounds[records]) for records in groups)
 
     def has_wrong(self, starts: Int64Array, stops: Int64Array) -> BoolArray:
-        """Return which ranges of records (N,) hold one that cannot be trusted."""
+        """Return which ranges of records (N,) contain an untrusted one."""
         return self._num_wrong[stops] > self._num_wrong[starts]
 
     def owners(self, rows: Int64Array) -> Int64Array:
-        """Return the record that each row (N,) belongs to, also one that cannot be trusted; -1 where none does."""
+        """Return the record that owns each row (N,), including untrusted records, or -1."""
         owners = np.full(len(rows), -1, np.int64)
         for index in self._owners:
             is_free = owners < 0
@@ -171,11 +171,11 @@ class IntervalRun:
         return owners
 
     def fault(self, record: int) -> IntervalFault:
-        """Return what is wrong with a record."""
+        """Return the fault of a record."""
         return IntervalFault.NONE if self.faults is None else IntervalFault(int(self.faults[record]))
 
     def explain(self, record: int) -> str:
-        """Return in words what is wrong with a record that cannot be trusted."""
+        """Return an explanation of the fault of an untrusted record."""
         fault = self.fault(record)
         if fault == IntervalFault.UNREADABLE:
             first = max((start for start in self.read_errors if start <= record), default=None)
@@ -184,7 +184,7 @@ class IntervalRun:
         titles, (start, stop) = self.titles, self.bounds[record].tolist()
         interval = f"{titles.field} [{start}, {stop}] of {titles.record} {record + self.origin[0]}"
 
-        # where the filled interval before it ends and where the next one starts; the ends of the rows beyond all
+        # end of the filled interval before it, and start of the next; at the ends, the bounds of all rows
         starts, stops = self.bounds[:, 0], self.bounds[:, 1]
         is_filled = (starts >= 0) & (stops > starts) & (stops <= self.length)
         before, after = np.flatnonzero(is_filled[:record]), np.flatnonzero(is_filled[record + 1 :])
@@ -207,7 +207,7 @@ class IntervalRun:
         return f"{interval} {texts[fault]}"
 
     def explain_row(self, row: int) -> str:
-        """Return in words why a row belongs to no record."""
+        """Return an explanation why a row belongs to no record."""
         around = f"{self.titles.row} {row} belongs to no {self.titles.record}"
         suspect = self.suspect(row)
         if suspect is not None:
@@ -218,7 +218,7 @@ class IntervalRun:
         return f"{around}: {', '.join(text for text in (ends, starts or 'there are no more') if text)}"
 
     def suspect(self, row: int) -> int | None:
-        """Return the record that may have lost a row that belongs to none, if any is wrong."""
+        """Return the record that may have lost a row without owner, if any is faulty."""
         wrong = np.flatnonzero(~self.is_sound)
         if len(wrong) == 0:
             return None
@@ -229,7 +229,7 @@ class IntervalRun:
         return int((between if len(between) else wrong)[0])
 
     def _sound_around(self, row: int) -> tuple[int | None, int | None]:
-        """Return the records that can be trusted and end last before a row, and start first behind it."""
+        """Return the last trusted record that ends before a row, and the first that starts after it."""
         sound = np.flatnonzero(self.is_sound & (self.bounds[:, 1] > self.bounds[:, 0]))
         before, after = sound[self.bounds[sound, 1] <= row], sound[self.bounds[sound, 0] > row]
         return (
@@ -250,18 +250,18 @@ def _find_faults(
     filled = np.flatnonzero((faults == 0) & (stops > starts))
     misplaced = _mark_floating(faults, bounds, filled, rows)
     if len(filled):
-        # a border at which an interval with a fault lies is explained: that one may be what is missing there
+        # a border next to a faulty interval is explained: that interval may be the missing one
         num_wrong = np.concatenate([[0], np.cumsum(faults > 0)])
         is_explained = np.diff(num_wrong[np.append(filled, len(faults))], prepend=0) > 0
 
-        # gaps that cannot be of records left out; where others lie between two, these are what a gap may come of
+        # gaps that cannot be missing records; if faulty intervals lie in between, those may explain the gap
         are_damage = np.zeros(len(filled) + 1, np.bool_)
         is_gap = (bounds[filled[1:], 0] > bounds[filled[:-1], 1]) & (np.diff(filled) == 1)
         behind = np.flatnonzero(is_gap) + 1
         if goes_on is not None and 0 < len(behind) <= min(_MOST_DAMAGED_GAPS, len(filled) // 2):
             are_damage[behind] = goes_on(filled[behind - 1], filled[behind])
 
-        # borders with empty intervals: where the interval before ends, and where the next one starts
+        # borders with empty intervals: at the end of the previous interval, and at the start of the next
         empty, border = _empty_at_borders(faults, bounds, filled)
         has_empty = np.zeros((2, len(filled) + 1), np.bool_)
         for has_some, sides in zip(has_empty, _sides(bounds[filled], rows), strict=True):
@@ -287,22 +287,22 @@ def _find_faults(
 
 
 def _sides(bounds: Int64Array, rows: tuple[int, int]) -> tuple[Int64Array, Int64Array]:
-    """Return where the interval before each border of M filled ones ends and where the next one starts, (M + 1,)."""
+    """Return the end of the interval before and the start of that after each border of M filled ones, (M + 1,) each."""
     return np.append(rows[0], bounds[:, 1]), np.append(bounds[:, 0], rows[1])
 
 
 def _empty_at_borders(faults: UInt8Array, bounds: Int64Array, filled: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the empty intervals without a fault, and the border of the filled ones that each lies at."""
+    """Return the empty intervals without a fault, and the index of the border of filled intervals where each lies."""
     empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
     return empty, np.searchsorted(filled, empty)
 
 
 def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> Int64Array:
-    """Mark empty intervals that lie neither where the filled one before them ends nor where the next one starts.
+    """Mark empty intervals that are neither at the end of the previous filled one nor at the start of the next.
 
     Returns:
-        The filled intervals that such an empty one would fit to on their other side, where no rows are missing and no
-        empty one between them is where it should be: the two have changed places.
+        Filled intervals whose other side matches such an empty interval, if no rows are missing there and no correctly
+        placed empty interval lies between them: the two have been swapped.
     """
     empty, border = _empty_at_borders(faults, bounds, filled)
     ends, starts = _sides(bounds[filled], rows)
@@ -310,7 +310,7 @@ def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, r
     is_floating = (empty_rows != ends[border]) & (empty_rows != starts[border])
     faults[empty[is_floating]] = IntervalFault.FLOATING
     is_swapped = is_floating & (ends == starts)[border]
-    num_fitting = np.zeros(len(faults) + 1, np.int64)  # empty ones in their place before each interval
+    num_fitting = np.zeros(len(faults) + 1, np.int64)  # correctly placed empty intervals before each interval
     num_fitting[empty[~is_floating] + 1] = 1
     num_fitting = np.cumsum(num_fitting)
     is_next = num_fitting[np.append(-1, filled)[border] + 1] == num_fitting[empty]
@@ -321,10 +321,10 @@ def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, r
 
 
 def _are_shifted(bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> BoolArray:
-    """Return which of M filled intervals belong to a stretch of several that lies too far ahead or behind, (M,).
+    """Return which of M filled intervals belong to a stretch of several shifted intervals, (M,).
 
-    On its two sides such a stretch leaves a gap and overlaps by the same number of rows. At the first and the last row
-    it may reach beyond, with intervals that are not among the filled ones any more.
+    Such a stretch leaves a gap on one side and an overlap of the same number of rows on the other. At the first and
+    last row it may reach beyond the array, with intervals that no longer count as filled.
     """
     ends, starts = _sides(bounds[filled], rows)
     begin_of_all = -_end_of_chain(-starts[0], -bounds[: filled[0], ::-1][::-1])
@@ -345,14 +345,14 @@ def _are_shifted(bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) 
 
 
 def _end_of_chain(start: int, bounds: Int64Array) -> int:
-    """Return the end of the last of the intervals (N, 2) that follow each other from a row on; ``start`` for none."""
+    """Return the end of the contiguous intervals (N, 2) that begin at a row; ``start`` if there are none."""
     breaks = bounds[:, 0] != np.append(start, bounds[:-1, 1])[: len(bounds)]
     length = int(np.argmax(breaks)) if breaks.any() else len(bounds)
     return int(bounds[length - 1, 1]) if length else int(start)
 
 
 def _blame_others(faults: UInt8Array, is_elsewhere: BoolArray) -> UInt8Array:
-    """Return the faults of filled intervals (M,) where a border with one that lies elsewhere is the other's fault."""
+    """Return the faults of filled intervals (M,), blaming borders with a misplaced interval on that interval."""
     cleared = faults.copy()
     cleared[(faults == IntervalFault.STOP) & np.append(is_elsewhere[1:], False)] = IntervalFault.NONE
     cleared[(faults == IntervalFault.START) & np.append(False, is_elsewhere[:-1])] = IntervalFault.NONE
@@ -368,21 +368,21 @@ def _compare_sides(
     are_damage: BoolArray,
     has_empty: BoolArray,
 ) -> tuple[UInt8Array, BoolArray]:
-    """Compare what M filled intervals (M, 2) say on both sides of their borders.
+    """Compare both sides of the borders of M filled intervals (M, 2).
 
-    Border ``i`` lies before interval ``i``; the last one lies behind all of them, at the end of the rows.
+    Border ``i`` lies before interval ``i``; the last border lies after all intervals, at the end of the rows.
 
     Args:
         bounds: The intervals.
-        rows: Where the first one has to start, and the end of the rows.
-        is_explained: Whether there is an interval with a fault at a border, which may be the one that is missing.
-        is_break: Where an interval may well start or end; None if nothing tells.
-        are_damage: Whether a gap at a border is damage, however many rows it has.
-        has_empty: Whether empty intervals without a fault lie at a border, (2, M + 1): where the interval before ends,
-            and where the next one starts.
+        rows: Expected start of the first interval, and the end of the rows.
+        is_explained: Whether a faulty interval, which may be the missing one, lies at a border.
+        is_break: Finds rows where an interval may start or end; None if unknown.
+        are_damage: Whether a gap at a border is damage, whatever its size.
+        has_empty: Whether empty intervals without a fault lie at a border, (2, M + 1): at the end of the previous
+            interval, and at the start of the next.
 
     Returns:
-        The fault of each interval, (M,), and at which borders rows belong to none and nothing explains it, (M + 1,).
+        Fault of each interval, (M,), and a mask of borders with an unexplained gap, (M + 1,).
     """
     ends, starts = _sides(bounds, rows)
     gaps = starts - ends
@@ -391,21 +391,21 @@ def _compare_sides(
     breaks_at_start, breaks_at_end = np.zeros((2, len(gaps)), np.bool_)
     if is_break is not None:
         breaks_at_start[is_wrong], breaks_at_end[is_wrong] = is_break(starts[is_wrong]), is_break(ends[is_wrong])
-    # of two that overlap, the one is refuted in the midst of which the other starts or ends at a break
+    # of two overlapping intervals, one is refuted if the other starts or ends at a break inside it
     starts_inside = starts > np.append(-1, bounds[:, 0])
     ends_inside = ends < np.append(bounds[:, 1], rows[1])
     proves_start = breaks_at_start & (~is_overlap | starts_inside)
     proves_end = breaks_at_end & (~is_overlap | (ends_inside & ~proves_start))
-    # records that were left out on purpose leave gaps of whole records, damage rarely does
+    # intentionally omitted records leave gaps of whole records; damage rarely does
     is_short = gaps < max(1, int(np.median(bounds[:, 1] - bounds[:, 0])))
     may_be_damage = is_wrong & (is_short | are_damage)
-    # of a gap with empty ones only the two may be wrong between which it opens: the last one that lies at its
-    # start, be it empty or filled, and the first one at its end
+    # In a gap with empty intervals only the two next to it may be wrong: the last one at its start, empty or filled,
+    # and the first one at its end.
     is_gap = is_wrong & ~is_overlap
     opens_at_filled = may_be_damage | (is_gap & has_empty.any(axis=0))
     may_stop_be_wrong, may_start_be_wrong = opens_at_filled & ~(is_gap & has_empty)
 
-    # of each interval the border before it and the one behind it
+    # for each interval, the border before and the border after it
     start_wrong, stop_wrong = (may_start_be_wrong & ~proves_start)[:-1], (may_stop_be_wrong & ~proves_end)[1:]
     fits_nowhere = is_wrong[:-1] & is_wrong[1:] & (is_overlap[:-1] | is_overlap[1:])
     is_both = fits_nowhere | (start_wrong & stop_wrong)
@@ -419,17 +419,17 @@ def _compare_sides(
 def _mark_empty(
     faults: UInt8Array, bounds: Int64Array, filled: Int64Array, has_gap: BoolArray, filled_faults: UInt8Array
 ) -> None:
-    """Mark empty intervals beside rows that belong to none: they may be what is left of filled ones.
+    """Mark empty intervals next to rows without a record: they may be truncated ones.
 
-    Before and behind a shifted stretch the shift tells why rows belong to none, and so does the filled interval on the
-    other side of them if it fits nowhere.
+    Next to a shifted stretch, the shift explains such rows; so does a filled interval on their other side that matches
+    nothing.
 
     Args:
-        faults: Of all intervals, where they are marked.
+        faults: Faults of all intervals, updated in place.
         bounds: All intervals.
-        filled: The M filled ones.
-        has_gap: At which of their borders rows belong to none, (M + 1,).
-        filled_faults: Their faults, (M,).
+        filled: Indices of the M filled intervals.
+        has_gap: Mask of their borders with a gap, (M + 1,).
+        filled_faults: Faults of the filled intervals, (M,).
     """
     empty, border = _empty_at_borders(faults, bounds, filled)
     before, behind = np.append(0, filled_faults)[border], np.append(filled_faults, 0)[border]
@@ -440,7 +440,7 @@ def _mark_empty(
 
 
 def _clear_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> None:
-    """Trust empty intervals where those that are trusted around them meet: what seemed to be a gap was misplaced."""
+    """Clear empty intervals whose trusted neighbours are contiguous: the apparent gap was a misplaced interval."""
     sound, empty = filled[faults[filled] == 0], np.flatnonzero(faults == IntervalFault.EMPTY)
     ends, starts = _sides(bounds[sound], rows)
     border = np.searchsorted(sound, empty)
@@ -449,11 +449,11 @@ def _clear_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, row
 
 
 def _mark_misplaced(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, first_row: int) -> None:
-    """Mark filled intervals without a fault that are not in order.
+    """Mark filled intervals without a fault that are out of order.
 
-    Stretches of intervals that follow each other are taken as a whole. Those that are in order and hold more intervals,
-    empty ones counted, than any other choice of such are trusted; where two choices hold as many, only what is in both.
-    A stretch without room for those between it and the one before has moved.
+    Contiguous intervals are treated as one stretch. The ascending chain of stretches with the most intervals, empty
+    ones included, is trusted; if several chains are equally large, only their common stretches. A stretch that leaves
+    no room for the intervals between it and the previous one has moved.
     """
     sound = filled[faults[filled] == 0]
     if len(sound) < 2 or (bounds[sound[1:], 0] >= bounds[sound[:-1], 1]).all():
@@ -468,7 +468,7 @@ def _mark_misplaced(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, 
         is_trusted = _in_all_best_chains(starts, stops, sizes)
         trusted = np.flatnonzero(is_trusted)
         has_others_before = np.diff(trusted, prepend=-1) > 1
-        doubtful = sound[first[trusted]] - 1  # the first one of a stretch may be doubted on its own
+        doubtful = sound[first[trusted]] - 1  # the first interval of a stretch may have a doubtful predecessor
         belongs = (faults[doubtful] == IntervalFault.START) & (bounds[doubtful, 1] == starts[trusted])
         begins = np.where(belongs, bounds[doubtful, 0], starts[trusted])
         is_trusted[trusted[has_others_before & (begins == np.append(first_row, stops[trusted[:-1]]))]] = False
@@ -476,7 +476,7 @@ def _mark_misplaced(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, 
 
 
 def _in_all_best_chains(starts: Int64Array, stops: Int64Array, sizes: Int64Array) -> BoolArray:
-    """Return which of S stretches are in every chain of ascending ones that has the largest total size, (S,)."""
+    """Return which of S stretches are in every ascending chain of maximum total size, (S,)."""
     best_until, best_from = np.zeros_like(sizes), np.zeros_like(sizes)
     for i in range(len(sizes)):
         best_until[i] = sizes[i] + best_until[:i][stops[:i] <= starts[i]].max(initial=0)
@@ -484,7 +484,7 @@ def _in_all_best_chains(starts: Int64Array, stops: Int64Array, sizes: Int64Array
         best_from[i] = sizes[i] + best_from[i + 1 :][starts[i + 1 :] >= stops[i]].max(initial=0)
     begins, total = best_until - sizes, best_until.max()
     in_best = begins + best_from == total
-    # every best chain covers the sizes from 0 to the total once: what is in all of them shares its part with no other
+    # each best chain covers the sizes from 0 to the total once: a stretch in all of them shares its range with no other
     overlaps = in_best & (begins < best_until[:, None]) & (best_until > begins[:, None])
     is_trusted: BoolArray = in_best & (np.count_nonzero(overlaps, axis=1) == 1)
     return is_trusted

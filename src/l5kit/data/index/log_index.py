@@ -1,7 +1,7 @@
-"""Log index: which frames belong to which scene and which rows to which frame, checked before rows are looked up.
+"""Log index: scene of each frame and frame of each row, checked before rows are looked up.
 
-The check is one pass over scenes and frames. What it finds wrong keeps to itself: records that can be trusted stay
-readable, and those that cannot are refused with an error that names them.
+The check is one pass over scenes and frames. Faults stay local: trusted records remain readable, and the others are
+refused with an error that names them.
 """
 
 import warnings
@@ -24,21 +24,21 @@ FACES = RunTitles("frame", FACE_INTERVAL, "traffic light face row")
 
 _ADVICE = "l5kit validate lists all that is wrong; restore the dataset from its source"
 _LONGEST_STEP_NS = 1_000_000_000
-"""Two frames further apart in time than this are not of one scene."""
+"""Two frames further apart in time than this belong to different scenes."""
 
 _LARGEST_STEP_RATIO = 1.5
-"""A step in time that is longer than those beside it by this may have lost a frame."""
+"""A time step longer than its neighbours by this factor may have lost a frame."""
 
 
 @dataclass(frozen=True)
 class LogIndex:
-    """The intervals of a log, checked.
+    """Checked intervals of a log.
 
     Attributes:
-        scenes: Those of the scenes, rows of the frames.
-        frames: Those of the frames, rows of the agents.
-        faces: Those of the frames, rows of the traffic light faces; None where the log has no faces.
-        num_lost_faces: Number of faces that the frames name although the log has none.
+        scenes: Intervals of the scenes, in rows of the frames.
+        frames: Intervals of the frames, in rows of the agents.
+        faces: Intervals of the frames, in rows of the traffic light faces; None if the log has no faces.
+        num_lost_faces: Number of faces referenced by frames although the log has none.
     """
 
     scenes: IntervalRun
@@ -48,7 +48,7 @@ class LogIndex:
 
     @classmethod
     def of(cls, dataset: Log) -> "LogIndex":
-        """Return the index of a dataset; a file that cannot be read leaves what is in others as it is.
+        """Return the index of a dataset; unreadable files do not affect the data of other files.
 
         Raises:
             CorruptedDataError: No scene can be read.
@@ -61,16 +61,16 @@ class LogIndex:
     def check(
         cls, dataset: Log, scenes: IntervalRun, of_frames: Sequence[Int64Array], read_errors: dict[int, str]
     ) -> "LogIndex":
-        """Return the index of a dataset whose intervals have been read.
+        """Return the index of a dataset whose intervals have already been read.
 
         Args:
             dataset: An opened dataset.
-            scenes: Frames of the scenes, checked.
-            of_frames: Agent rows of each frame, (F, 2), and traffic light faces likewise if frames have them; twice -1
-                where a frame cannot be read.
-            read_errors: Why blocks of frames cannot be read, by their first frame.
+            scenes: Checked intervals of the scenes.
+            of_frames: Intervals of the agents of each frame, (F, 2), and of the traffic light faces if frames have
+                them; (-1, -1) for unreadable frames.
+            read_errors: Reasons why blocks of frames cannot be read, by their first frame.
         """
-        # frames behind the last scene mean nothing, as in a log that had been preallocated
+        # frames after the last scene are unused, for example in a preallocated log
         num_used = int(scenes.bounds[scenes.is_sound, 1].max(initial=0))
         runs = [
             IntervalRun.check(
@@ -91,29 +91,29 @@ class LogIndex:
         return cls(scenes, runs[0], runs[1])
 
     def without_faces(self) -> "LogIndex":
-        """Return the index for samples without traffic lights."""
+        """Return an index without traffic lights."""
         return LogIndex(self.scenes, self.frames, None)
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is wrong and each frame belongs to a scene, so that the ends of scenes tell to which."""
+        """Whether there are no faults and every frame belongs to a scene, so that lookups by scene ends suffice."""
         return self.scenes.is_plain and not self._runs_of_frames
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no faults."""
         return self.scenes.faults is None and not self._runs_of_frames
 
     @property
     def _runs_of_frames(self) -> list[IntervalRun]:
-        """What is wrong with frames, if anything."""
+        """The runs of frames that have faults."""
         return [run for run in (self.frames, self.faces) if run is not None and run.faults is not None]
 
     def find_scenes(self, frames: Int64Array) -> Int64Array:
         """Return the scene of each frame (N,).
 
         Raises:
-            CorruptedDataError: A frame belongs to none.
+            CorruptedDataError: A frame belongs to no scene.
         """
         scenes = self.scenes.owners(frames)
         if (scenes < 0).any():
@@ -124,7 +124,7 @@ class LogIndex:
         """Return the frame of each agent row (N,).
 
         Raises:
-            CorruptedDataError: A row belongs to none.
+            CorruptedDataError: A row belongs to no frame.
         """
         frames = self.frames.owners(agent_rows)
         if (frames < 0).any():
@@ -135,10 +135,10 @@ class LogIndex:
         return frames
 
     def require_scenes(self, scenes: Int64Array) -> None:
-        """Refuse scenes (N,) that cannot be trusted.
+        """Refuse untrusted scenes among those given, (N,).
 
         Raises:
-            CorruptedDataError: The intervals of one are wrong, or may be.
+            CorruptedDataError: The interval of a scene is wrong or doubtful.
         """
         if self.scenes.faults is None:
             return
@@ -147,10 +147,10 @@ class LogIndex:
             raise CorruptedDataError(f"{self.scenes.explain(int(wrong[0]))}; {_ADVICE}")
 
     def require_frames(self, starts: Int64Array, stops: Int64Array) -> None:
-        """Refuse ranges of frames (N,) of which one cannot be trusted.
+        """Refuse ranges of frames (N,) that contain an untrusted frame.
 
         Raises:
-            CorruptedDataError: The intervals of a frame are wrong, or may be.
+            CorruptedDataError: An interval of a frame is wrong or doubtful.
         """
         for run in self._runs_of_frames:
             touched = np.flatnonzero(run.has_wrong(starts, stops))
@@ -160,10 +160,10 @@ class LogIndex:
                 raise CorruptedDataError(f"{self._in_its_scene(frame)}{run.explain(frame)}; {_ADVICE}")
 
     def require_scene(self, scene: int) -> None:
-        """Refuse a scene that cannot be trusted, or one of whose frames cannot be.
+        """Refuse a scene that is untrusted or contains an untrusted frame.
 
         Raises:
-            CorruptedDataError: Intervals of the scene or of a frame are wrong, or may be.
+            CorruptedDataError: An interval of the scene or of a frame is wrong or doubtful.
         """
         self.require_scenes(np.array([scene]))
         self.require_frames(*self.scenes.bounds[[scene]].T)
@@ -177,7 +177,7 @@ class LogIndex:
         return sound
 
     def explain_scene(self, scene: int) -> str:
-        """Return in words what is wrong with a scene, or with the first of its frames that cannot be trusted."""
+        """Return an explanation of the fault of a scene, or of its first untrusted frame."""
         try:
             self.require_scene(scene)
         except CorruptedDataError as error:
@@ -185,10 +185,10 @@ class LogIndex:
         return f"scene {scene} is as it should be"
 
     def summary(self) -> str:
-        """Return in words how much of a log that is not plain can be read, and the first thing that is wrong."""
+        """Return a description of how much of a damaged log is readable, and its first fault."""
         wrong = np.flatnonzero(~self.is_scene_sound())
         if len(wrong) == 0:
-            # frames that belong to no scene, and what is wrong with the first one that cannot be trusted
+            # frames without a scene, and the fault of the first untrusted one
             num_unowned = np.count_nonzero(self.scenes.owners(np.arange(self.scenes.length)) < 0)
             fault, runs = "", self._runs_of_frames
             if runs:
@@ -205,17 +205,17 @@ class LogIndex:
 
 
 def require_readable_scene(dataset: Log, scene: int) -> None:
-    """Refuse a scene that cannot be trusted, or one of whose frames cannot be.
+    """Refuse a scene that is untrusted or contains an untrusted frame.
 
-    This is what :class:`LogIndex` tells of a whole log, for what reads a single scene. An empty scene before frames
-    that belong to none passes, although its interval may have lost them: it has no frames that could be wrong ones.
+    The same check as :class:`LogIndex`, for callers that read a single scene. An empty scene before frames without a
+    scene passes, although it may have lost them: it has no frames that could be wrong.
 
     Args:
         dataset: An opened dataset.
         scene: The scene, not negative.
 
     Raises:
-        CorruptedDataError: A file is damaged or missing, or an interval is wrong or may be.
+        CorruptedDataError: A file is damaged or missing, or an interval is wrong or doubtful.
     """
     run = check_scenes(dataset)
     start, stop = run.bounds[scene].tolist()
@@ -233,7 +233,7 @@ def require_readable_scene(dataset: Log, scene: int) -> None:
         falls = np.flatnonzero(own[titles.field][1:, 0] < own[titles.field][:-1, 1])
         if len(wrong):
             frame, reason = int(wrong[0]) - int(frames[0]), around.explain(int(wrong[0]))
-        elif len(falls):  # frames without rows that fit to frames of other scenes, which are the wrong ones
+        elif len(falls):  # wrong are the frames without rows that match frames of other scenes
             frame = int(falls[0]) + 1
             reason = f"{titles.field} of {titles.record} {start + frame} starts before the one before it ends"
         else:
@@ -242,14 +242,14 @@ def require_readable_scene(dataset: Log, scene: int) -> None:
 
 
 def _check_some(titles: RunTitles, frames: Records, intervals: NumericArray, start: int, array: Records) -> IntervalRun:
-    """Return the run of some frames and of those beside them, the first of which is taken to start at the right row.
+    """Return the run of some frames and their neighbours; the first of them is assumed to start at the right row.
 
     Args:
-        titles: What the parts are called in messages.
+        titles: Names of the parts in messages.
         frames: All frames.
-        intervals: The intervals of some of them that follow each other, (F, 2).
-        start: Number of the first of these.
-        array: What holds the rows.
+        intervals: Intervals of the frames to check, which are consecutive, (F, 2).
+        start: Index of the first of these frames.
+        array: Array that holds the rows.
     """
     stop, length = start + len(intervals), len(array)
     before, behind = (_interval_at(frames, frame, titles.field) for frame in (start - 1, stop))
@@ -258,8 +258,8 @@ def _check_some(titles: RunTitles, frames: Records, intervals: NumericArray, sta
     if _is_empty_elsewhere(behind, intervals[-1]):
         behind = behind[:0]
     if not ((before >= 0) & (before <= length) & (before[:, :1] <= before[:, 1:])).all():
-        before = before[:0]  # it is the one that is wrong
-    # the frames on both sides tell who is wrong about the outer borders
+        before = before[:0]  # it is the wrong one
+    # the neighbours decide which side of the outer borders is wrong
     bounds = np.concatenate([before, intervals.astype(np.int64), behind])
     end = length if stop == len(frames) else min(length, int(bounds[:, 1].max(initial=0)))
     first_row = int(np.clip(bounds[0, 0], 0, length)) if start > 0 else 0
@@ -275,16 +275,16 @@ def _check_some(titles: RunTitles, frames: Records, intervals: NumericArray, sta
 
 
 def _is_empty_elsewhere(beside: Int64Array, own: NumericArray) -> bool:
-    """Return whether an interval (1, 2) beside a filled one is empty and does not lie at it.
+    """Return whether an interval (1, 2) next to a filled one is empty and does not touch it.
 
-    Only what comes behind it in the whole log tells which of the two is wrong, often the empty one.
+    Only the rest of the log can tell which of the two is wrong, often the empty one.
     """
     is_empty = beside[:, 0] == beside[:, 1]
     return bool((is_empty & (own[0] < own[1]) & (beside[:, 0] != own[0]) & (beside[:, 0] != own[1])).any())
 
 
 def _interval_at(frames: Records, frame: int, field: str) -> Int64Array:
-    """Return the interval of one frame, (1, 2), twice -1 if it cannot be read; (0, 2) if there is no such frame."""
+    """Return the interval of one frame, (1, 2), as (-1, -1) if unreadable; (0, 2) if the frame does not exist."""
     if not 0 <= frame < len(frames):
         return np.empty((0, 2), np.int64)
     try:
@@ -294,14 +294,14 @@ def _interval_at(frames: Records, frame: int, field: str) -> Int64Array:
 
 
 def require_readable_log(dataset: Log, *, has_all_frames: bool = False) -> None:
-    """Refuse a log of which scenes or their frames cannot be trusted; warn of one with frames that belong to no scene.
+    """Refuse a log with untrusted scenes or frames; warn about frames that belong to no scene.
 
     Args:
         dataset: An opened dataset.
-        has_all_frames: Refuse a log with frames that belong to no scene, too.
+        has_all_frames: Also refuse a log with frames that belong to no scene.
 
     Raises:
-        CorruptedDataError: A file of scenes or of their frames is damaged, or an interval is wrong or may be.
+        CorruptedDataError: A file of scenes or frames is damaged, or an interval is wrong or doubtful.
     """
     index, path = LogIndex.of(dataset), dataset.path or "a log in memory"
     if not index.is_scene_sound().all() or (has_all_frames and not index.scenes.is_plain):
@@ -317,12 +317,12 @@ def require_readable_log(dataset: Log, *, has_all_frames: bool = False) -> None:
 def check_scenes(
     dataset: Log, bounds: Int64Array | None = None, read_errors: dict[int, str] | None = None
 ) -> IntervalRun:
-    """Return the intervals of the scenes of a dataset, checked.
+    """Return the checked intervals of the scenes of a dataset.
 
     Args:
         dataset: An opened dataset.
-        bounds: The intervals, if they have been read, (S, 2); twice -1 where a scene cannot be.
-        read_errors: Why blocks of scenes cannot be, by their first scene.
+        bounds: Intervals of the scenes, if already read, (S, 2); (-1, -1) for unreadable scenes.
+        read_errors: Reasons why blocks of scenes cannot be read, by their first scene.
 
     Raises:
         CorruptedDataError: No scene can be read.
@@ -336,15 +336,15 @@ def check_scenes(
 
 
 def _arrays_of_frames(dataset: Log) -> list[tuple[RunTitles, Records]]:
-    """Return the arrays whose rows the frames name."""
+    """Return the arrays that the intervals of the frames refer to."""
     arrays = [(FRAMES, dataset.agents), (FACES, dataset.tl_faces)]
     return [(titles, array) for titles, array in arrays if titles.field in (dataset.frames.dtype.names or ())]
 
 
 def _read_intervals(array: Records, fields: list[str]) -> tuple[list[Int64Array], dict[int, str]]:
-    """Return some interval fields of all records, (N, 2) each, and why blocks of records cannot be read.
+    """Return interval fields of all records, (N, 2) each, and the reasons why blocks cannot be read.
 
-    The intervals of records that cannot be read are twice -1.
+    The intervals of unreadable records are (-1, -1).
     """
     columns: list[Int64Array] = [np.full((len(array), 2), -1, np.int64) for _ in fields]
     errors: dict[int, str] = {}
@@ -355,11 +355,11 @@ def _read_intervals(array: Records, fields: list[str]) -> tuple[list[Int64Array]
 
 
 def readable_blocks(array: Records, errors: dict[int, str]) -> Iterator[tuple[int, RecordArray]]:
-    """Yield first row and rows of all blocks of an array of a dataset that can be read; none of them is kept.
+    """Yield first row and rows of all readable blocks of an array of a dataset, without keeping any.
 
     Args:
         array: NumPy array, or array of an opened dataset.
-        errors: Where is written why the other blocks cannot be read, by their first row.
+        errors: Receives the reasons why the other blocks cannot be read, by their first row.
     """
     chunk_length = getattr(array, "chunks", (ROWS_PER_BLOCK,))[0]
     for start, stop in _ranges(0, len(array), ROWS_PER_BLOCK):
@@ -374,7 +374,7 @@ def readable_blocks(array: Records, errors: dict[int, str]) -> Iterator[tuple[in
 
 
 def _ranges(start: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges into which multiples of a length cut [start, stop)."""
+    """Yield the parts of [start, stop) between successive multiples of a length."""
     while start < stop:
         end = min(stop, start - start % length + length)
         yield start, end
@@ -382,7 +382,7 @@ def _ranges(start: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
 
 
 def _are_breaks_in_time(frames: Records, rows: Int64Array) -> BoolArray:
-    """Return at which frames (N,) time does not go on from the frame before as it does within a scene."""
+    """Return frames (N,) whose time does not follow the previous frame as within a scene."""
     breaks = np.ones(len(rows), np.bool_)
     for index, row in enumerate(rows.tolist()):
         if 0 < row < len(frames):
@@ -396,12 +396,12 @@ def _are_breaks_in_time(frames: Records, rows: Int64Array) -> BoolArray:
 
 
 def _goes_on_in_time(frames: Records, before: Int64Array, behind: Int64Array) -> BoolArray:
-    """Return where time goes on from one frame to another, (N,) each, in steps like those beside them."""
+    """Return where time continues from one frame to another, (N,) each, in steps like the neighbouring steps."""
     goes_on = np.zeros(len(before), np.bool_)
     for index, (first, last) in enumerate(zip(before.tolist(), behind.tolist(), strict=True)):
         around = slice(max(0, first - 1), min(len(frames), last + 2))
         with suppress(CorruptedDataError):
-            # times of both frames, all between them and one on each side: the steps at the sides tell what is usual
+            # times of both frames, all between, and one on each side: the outer steps show the usual step
             steps_ns = np.diff(rows_of(frames, around, strict=True)["timestamp"])
             between = slice(first - around.start, last - around.start)
             inside_ns, beside_ns = steps_ns[between], np.delete(steps_ns, between)
@@ -412,7 +412,7 @@ def _goes_on_in_time(frames: Records, before: Int64Array, behind: Int64Array) ->
 
 
 def _are_blank(array: Records, rows: Int64Array) -> BoolArray:
-    """Return which rows (N,) hold nothing but zeros, as those that were never written."""
+    """Return rows (N,) that are all zeros, like rows never written."""
     blank = np.zeros(len(rows), np.bool_)
     for index, row in enumerate(rows.tolist()):
         if 0 <= row < len(array):

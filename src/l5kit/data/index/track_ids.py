@@ -1,4 +1,4 @@
-"""Track ids as records and as samples hold them: the records have more of them than int64 has."""
+"""Track ids in records (uint64) and in samples (int64, a smaller range)."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,24 +9,24 @@ from l5kit.data.array_shapes import as_kernel_array
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 EGO_TRACK_ID = -1
-"""Stands for the AV among the track ids of samples and predictions."""
+"""Track id of the AV in samples and predictions."""
 
 NUM_TRACK_IDS = 2**63
-"""Ids from this one on cannot be told in a sample."""
+"""Samples cannot represent ids from this value on."""
 
 _LEAST_SLOTS = 1024
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: products differ in their highest bits
 
 
 def as_record_track_ids(name: str, track_ids: ArrayLike) -> UInt64Array:
-    """Return track ids as records hold them, uint64; those that already are come back as they are.
+    """Return track ids in the type of records, uint64; arrays of that type are returned unchanged.
 
     Args:
-        name: What the caller knows them as, for the error.
-        track_ids: Whole numbers from 0 to 2**64 - 1, of any type of numbers.
+        name: Name of the argument, for the error.
+        track_ids: Whole numbers from 0 to 2**64 - 1, of any numeric type.
 
     Raises:
-        InvalidArgumentError: One is none.
+        InvalidArgumentError: A value is not such a number.
     """
     ids = np.asarray(track_ids)
     if ids.dtype == np.uint64:
@@ -51,7 +51,7 @@ def as_record_track_ids(name: str, track_ids: ArrayLike) -> UInt64Array:
 
 
 def as_sample_track_id(track_id: int) -> np.int64:
-    """Return the id of one track as samples hold it; see :func:`as_sample_track_ids`."""
+    """Return one track id in the type of samples; see :func:`as_sample_track_ids`."""
     return np.int64(track_id) if 0 <= track_id < NUM_TRACK_IDS else as_sample_track_ids([track_id])[0]
 
 
@@ -59,7 +59,7 @@ def as_sample_track_ids(track_ids: ArrayLike) -> Int64Array:
     """Return track ids of agent rows as int64.
 
     Raises:
-        CorruptedDataError: One is negative, or 2**63 or more; no recording has that many tracks.
+        CorruptedDataError: An id is negative or at least 2**63; no recording has that many tracks.
     """
     ids = np.asarray(track_ids)
     wrong = (ids < 0) | (ids >= NUM_TRACK_IDS)
@@ -72,22 +72,22 @@ def as_sample_track_ids(track_ids: ArrayLike) -> Int64Array:
 
 
 def number_tracks(track_ids: NumericArray) -> tuple[UInt64Array, Int64Array]:
-    """Return the different track ids, ascending, and for each of N rows which of them it has, int64 (N,).
+    """Return the unique track ids, ascending, and for each of N rows the index of its id, int64 (N,).
 
-    It gives what ``numpy.unique`` gives with ``return_inverse``, without sorting the rows.
+    Same result as ``numpy.unique`` with ``return_inverse``, without sorting the rows.
 
     Args:
-        track_ids: As records hold them, uint64 (N,).
+        track_ids: Track ids of records, uint64 (N,).
 
     Raises:
-        InvalidArgumentError: They are of another type or shape.
+        InvalidArgumentError: Wrong dtype or shape.
     """
     if track_ids.dtype != np.uint64 or track_ids.ndim != 1:
         raise InvalidArgumentError(f"track_ids must be uint64 (N,), got {track_ids.dtype} of {track_ids.shape}")
     ids = as_kernel_array(track_ids)
     indices = np.empty(len(ids), np.int64)
     num_slots, num_unique = _LEAST_SLOTS, -1
-    # a table of slots is tried for few tracks, and again eight times as large while there are more
+    # try a hash table for few tracks first, and an eight times larger one while it is too small
     while num_unique < 0:
         unique, slots = np.empty(num_slots // 2, np.uint64), np.full(num_slots, -1, np.int64)
         num_unique = _number_rows(ids, unique, slots, indices)
@@ -101,7 +101,7 @@ def number_tracks(track_ids: NumericArray) -> tuple[UInt64Array, Int64Array]:
 
 @kernel_jit
 def _number_rows(ids: UInt64Array, unique: UInt64Array, slots: Int64Array, indices: Int64Array) -> int:
-    """Write ids in the order in which they come first, and their numbers; return how many, -1 if there is no room."""
+    """Write the unique ids in order of appearance, and the index of each row; return their number, or -1 if full."""
     shift = np.uint64(64)
     size = len(slots)
     while size > 1:

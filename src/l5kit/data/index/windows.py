@@ -1,4 +1,4 @@
-"""Windows of a log: frames around current ones with their rows, how they are cut, and whom they are about."""
+"""Windows of a log: frames around current frames with their rows, how they are cut, and their targets."""
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -34,17 +34,17 @@ from l5kit.geometry.transform import compute_agent_poses, write_poses
 
 @dataclass(frozen=True)
 class WindowRows:
-    """Agents, or traffic light faces, of the frames of B windows, without a copy where one array holds them all.
+    """Agents or traffic light faces of the frames of B windows, without a copy if a single array holds them all.
 
     Attributes:
         arrays: One array with the rows of all windows, or one array for each window.
         starts: First row of each frame in the array of its window, (B, F).
-        stops: End row of each frame, not included, (B, F); equal to the start where a window has no such frame.
-        is_known_to_fit: Given by whoever vouches for the arrays, which are then not looked through.
+        stops: End row of each frame, exclusive, (B, F); equal to the start where a window has no such frame.
+        is_known_to_fit: Set by callers that guarantee valid arrays; skips the checks.
 
     Raises:
-        InvalidArgumentError: The shapes do not fit, there is another number of arrays, or the rows of a frame do not
-            lie within the array of its window.
+        InvalidArgumentError: The shapes do not match, the number of arrays is wrong, or rows of a frame lie outside
+            the array of its window.
     """
 
     arrays: Sequence[RecordArray]
@@ -66,7 +66,7 @@ class WindowRows:
                 f"WindowRows: starts and stops must be signed integers, got {self.starts.dtype} and {self.stops.dtype}"
             )
 
-        # rows outside of the arrays; where there are none, the place does not matter
+        # find rows outside of the arrays; empty intervals may lie anywhere
         lengths = np.array([len(array) for array in self.arrays], np.int64)[:, None]
         starts, stops = self.starts, self.stops
         is_wrong = (starts < 0) | (stops < starts) | ((stops > lengths) & (stops > starts))
@@ -83,7 +83,7 @@ class WindowRows:
 
     @property
     def num_frames(self) -> int:
-        """Number of frames of a window, F."""
+        """Number of frames per window, F."""
         return int(self.starts.shape[1])
 
     @property
@@ -93,17 +93,17 @@ class WindowRows:
 
     @property
     def dtype(self) -> np.dtype[np.void]:
-        """Type of the rows."""
+        """Record type of the rows."""
         return self.arrays[0].dtype
 
     def frames(self, first: int, end: int) -> "WindowRows":
         """Return the rows of some of the frames of each window."""
         starts, stops = self.starts[:, first:end], self.stops[:, first:end]
-        # contiguous for any number of windows, lest kernels be compiled for one of them and again for several
+        # contiguous for any number of windows, to avoid compiling kernels for one window and again for several
         return WindowRows(self.arrays, np.ascontiguousarray(starts), np.ascontiguousarray(stops), is_known_to_fit=True)
 
     def taken(self, windows: Int64Array | BoolArray) -> "WindowRows":
-        """Return the rows of some of the windows, in the same arrays."""
+        """Return the rows of selected windows, in the same arrays."""
         arrays = self.arrays
         if len(arrays) > 1:
             arrays = [arrays[window] for window in np.arange(len(arrays))[windows].tolist()] or arrays[:1]
@@ -122,7 +122,7 @@ class WindowRows:
         return self.arrays[0] if len(self.arrays) == 1 else self.arrays[window]
 
     def counted_from_first(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-        """Return starts and stops (B, F) counted from the first row of each window, and first and end row of each."""
+        """Return starts and stops (B, F) relative to the first row of their window, and its first and end row."""
         starts, stops = self.starts.copy(), self.stops.copy()
         lows, highs = np.empty(len(starts), np.int64), np.empty(len(starts), np.int64)
         _write_filled_ranges(starts, stops, lows, highs)
@@ -130,7 +130,7 @@ class WindowRows:
         return starts, stops, lows, highs
 
     def joined(self) -> tuple[RecordArray, Int64Array, Int64Array]:
-        """Return the rows of all windows as one array, and where those of each frame start and end in it, (B, F)."""
+        """Return the rows of all windows as one array, and start and end of each frame in it, (B, F)."""
         starts, stops, lows, highs = self.counted_from_first()
         ranges = zip(lows.tolist(), highs.tolist(), strict=True)
         parts = [self.array_of(window)[low:high] for window, (low, high) in enumerate(ranges)]
@@ -147,29 +147,29 @@ class WindowRows:
         return [self.rows_of_frame(window, frame) for frame in range(num_frames)]
 
     def take(self, rows: Int64Array) -> RecordArray:
-        """Return one row of each window, counted in its array, copies, (B,)."""
+        """Return copies of one row per window, indexed within its array, (B,)."""
         if len(self.arrays) == 1:
             return self.arrays[0][rows]
         return np.array([array[row] for array, row in zip(self.arrays, rows.tolist(), strict=True)])
 
     @classmethod
     def from_frames(cls, frames: Sequence[RecordArray], dtype: np.dtype[np.void]) -> "WindowRows":
-        """Return one window with copies of the given rows of each frame, read-only.
+        """Return one window with read-only copies of the given rows of each frame.
 
         Args:
             frames: Rows of each frame; may be empty.
-            dtype: Type of the rows if there are none.
+            dtype: Record type, used if there are no rows.
         """
         stops = np.cumsum([len(rows) for rows in frames], dtype=np.int64)[None]
         starts = np.zeros_like(stops)
         starts[:, 1:] = stops[:, :-1]
         rows = join_records(frames) if len(frames) else np.empty(0, dtype)
-        rows.setflags(write=False)  # as kernels are compiled for
+        rows.setflags(write=False)  # kernels are compiled for read-only arrays
         return cls([rows], starts, stops, is_known_to_fit=True)
 
 
 def read_only_field(rows: RecordArray, name: str) -> NumericArray:
-    """Return a field of records as a read-only view, so that kernels are compiled for one kind of arrays."""
+    """Return a field of records as a read-only view, so that kernels are compiled for a single kind of array."""
     field: NumericArray = rows[name]
     field.setflags(write=False)
     return field
@@ -177,21 +177,21 @@ def read_only_field(rows: RecordArray, name: str) -> NumericArray:
 
 @dataclass(frozen=True)
 class Windows:
-    """B windows of a log: up to H history frames, newest first, and up to F future frames, nearest first, with rows.
+    """B windows of a log with their rows: up to H history frames, newest first, up to F future frames, nearest first.
 
-    They can be made of a dataset (:func:`l5kit.data.index.windows.cut_windows`), of the buffer of a simulation, or of
-    arrays at hand (:meth:`of_frames`); what draws or samples them does not know which.
+    Windows come from a dataset (:func:`l5kit.data.index.windows.cut_windows`), from the buffer of a simulation, or from
+    given arrays (:meth:`of_frames`); code that draws or samples them need not know which.
 
     Attributes:
-        frames: FRAME_DTYPE, (B, H + F); what stands in a place that a window has no frame for means nothing.
-        counts: History frames, at least one, and future frames that each window has, (2, B).
+        frames: FRAME_DTYPE, (B, H + F); undefined where a window has no frame.
+        counts: Number of history frames, at least one, and of future frames of each window, (2, B).
         agents: AGENT_DTYPE, the agents of each frame, (B, H + F).
-        tl_faces: TL_FACE_DTYPE, the traffic light faces of the first frames, (B, any); (B, 0) for none at all.
+        tl_faces: TL_FACE_DTYPE, the traffic light faces of the first frames, (B, any); (B, 0) for no lights.
         num_history: H, the current frame included.
-        ego_extent_m: Length, width and height of the AV in all of them, a fact of the log.
+        ego_extent_m: Length, width and height of the AV in all windows, from the facts of the log.
 
     Raises:
-        InvalidArgumentError: The shapes do not fit.
+        InvalidArgumentError: The shapes do not match.
     """
 
     frames: RecordArray
@@ -225,15 +225,15 @@ class Windows:
         return self.frames[:, 0]
 
     def history(self, window: int) -> RecordArray:
-        """Return the history frames that a window has, newest first, a view."""
+        """Return the existing history frames of a window, newest first, a view."""
         return self.frames[window, : self.counts[0, window]]
 
     def future(self, window: int) -> RecordArray:
-        """Return the future frames that a window has, nearest first, a view."""
+        """Return the existing future frames of a window, nearest first, a view."""
         return self.frames[window, self.num_history : self.num_history + self.counts[1, window]]
 
     def taken(self, windows: Int64Array | BoolArray) -> "Windows":
-        """Return some of the windows, copies but for the rows."""
+        """Return selected windows; copies, except for the rows."""
         return Windows(
             self.frames[windows],
             np.ascontiguousarray(self.counts[:, windows]),
@@ -255,7 +255,7 @@ class Windows:
             tl_faces: The traffic light faces of the first frames, TL_FACE_DTYPE; may be empty.
 
         Raises:
-            InvalidArgumentError: There are more or fewer arrays of agents than frames.
+            InvalidArgumentError: The number of arrays of agents differs from the number of frames.
         """
         return cls(
             frames=frames[None],
@@ -267,17 +267,17 @@ class Windows:
 
 
 class WindowArrays(NamedTuple):
-    """B windows of C frames as kernels take them, of NumPy or of a device; those of the past first, newest first.
+    """B windows of C frames as kernel arguments, on host or device; past frames first, newest first.
 
     Attributes:
-        is_there: Which frames a window has, bool (B, C).
-        starts: First agent of each frame, int64 (B, C); equal to the end where there is no frame.
+        is_there: Mask of existing frames, bool (B, C).
+        starts: First agent of each frame, int64 (B, C); equal to the end if the frame does not exist.
         stops: End agent of each frame, int64 (B, C).
         face_bounds: First and end face of the newest frame, int64 (B, 2).
         av_positions_m: World x and y of the AV, float64 (B, C, 2).
-        av_headings: Its yaw, cosine and sine of it, float32 (B, C, 3).
-        av_size_m: Its length and width, as exact as agents have theirs.
-        num_history: How many of the columns are frames of the past, the current one included.
+        av_headings: Yaw of the AV, its cosine and sine, float32 (B, C, 3).
+        av_size_m: Length and width of the AV, in the precision of the agents' extents.
+        num_history: Number of columns of past frames, including the current one.
     """
 
     is_there: BoolArray
@@ -291,14 +291,14 @@ class WindowArrays(NamedTuple):
 
 
 class TargetArrays(NamedTuple):
-    """Whom B windows are about, as kernels take it, of NumPy or of a device.
+    """Targets of B windows as kernel arguments, on host or device.
 
     Attributes:
-        has_tracks: Whether they are agents; else the AV in all windows.
-        track_ids: Their tracks, uint64 (B,); 0 for the AV.
+        has_tracks: Whether the targets are agents; otherwise the AV in all windows.
+        track_ids: Track ids, uint64 (B,); 0 for the AV.
         centroids_m: World x and y, float64 (B, 2).
         yaws_rad: World headings, float32 (B,).
-        agent_from_world: Their frames, float64 (B, 3, 3).
+        agent_from_world: Transforms into the target frames, float64 (B, 3, 3).
     """
 
     has_tracks: bool
@@ -310,18 +310,18 @@ class TargetArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class Targets:
-    """Whom B windows are about, in their current frames: the AV in all of them, or an agent in each.
+    """Targets of B windows in their current frames: the AV in all windows, or an agent in each.
 
     Attributes:
-        track_ids: One track for each window, (B,), in the type of the agents' field; None for the AV.
-        rows: Their rows, each in the array of agents of its window, (B,), negative where there is none; None for the
-            AV, and where nobody asks.
+        track_ids: Track id of each window, (B,), in the type of the agents' field; None for the AV.
+        rows: Row of each target in the array of agents of its window, (B,), negative if it has none; None for the AV
+            and if not needed.
         centroids_m: World positions, (B, 2) float64.
         yaws_rad: World headings, (B,): float64 for the AV, the type of the agents' field for agents.
         extents_m: Length, width and height, (B, 3): float64 for the AV, the type of the agents' field for agents.
 
     Raises:
-        InvalidArgumentError: The shapes do not fit.
+        InvalidArgumentError: The shapes do not match.
     """
 
     track_ids: NumericArray | None
@@ -343,14 +343,14 @@ class Targets:
         return len(self.yaws_rad)
 
     def taken(self, windows: Int64Array | BoolArray) -> Self:
-        """Return the targets of some of the windows."""
+        """Return the targets of selected windows."""
         columns = ((each.name, getattr(self, each.name)) for each in fields(self))
         some: dict[str, Any] = {name: None if column is None else column[windows] for name, column in columns}
         return replace(self, **some)
 
     @property
     def arrays(self) -> TargetArrays:
-        """The targets as kernels take them."""
+        """The targets as kernel arguments."""
         has_tracks = self.track_ids is not None
         track_ids = np.zeros(len(self), np.uint64) if self.track_ids is None else self.track_ids.astype(np.uint64)
         return TargetArrays(
@@ -359,32 +359,32 @@ class Targets:
 
     @property
     def is_present(self) -> BoolArray:
-        """Which of them have a row, (B,); the others hold anything."""
+        """Mask of targets that have a row, (B,); the values of the others are undefined."""
         return np.ones(len(self), np.bool_) if self.rows is None else self.rows >= 0
 
     @property
     def world_from_agent(self) -> Float64Array:
-        """Their poses, (B, 3, 3)."""
+        """Target poses, (B, 3, 3)."""
         return self._transforms()[0]
 
     @property
     def agent_from_world(self) -> Float64Array:
-        """Their frames, which all that is in a sample is relative to, (B, 3, 3)."""
+        """Transforms into the target frames, to which all values of a sample are relative, (B, 3, 3)."""
         return self._transforms()[1]
 
     @property
     def drawn_frames(self) -> Float64Array:
-        """Their frames as pictures show them, (B, 3, 3): sine and cosine are in the precision of the headings."""
+        """Transforms into the target frames for rasters, (B, 3, 3); sine and cosine in the headings' precision."""
         poses = self.world_from_agent
         if self.yaws_rad.dtype != np.float64:
             poses = compute_agent_poses(self.centroids_m, np.ascontiguousarray(self.yaws_rad))
         return np.linalg.inv(poses).astype(np.float64, copy=False)
 
     def _transforms(self) -> tuple[Float64Array, Float64Array]:
-        """Return poses and frames, computed when they are first asked for (without the lock of a cached property)."""
+        """Return poses and their inverses, computed on first use (without the lock of a cached property)."""
         known: dict[str, tuple[Float64Array, Float64Array]] = vars(self)
         if "transforms" not in known:
-            # cosine and sine by NumPy, as in geometry.compute_agent_poses
+            # cosine and sine from NumPy, as in geometry.compute_agent_poses
             yaws_rad = self.yaws_rad.astype(np.float64, copy=False)
             poses, frames = np.empty((len(yaws_rad), 3, 3)), np.empty((len(yaws_rad), 3, 3))
             _write_transforms(np.cos(yaws_rad), np.sin(yaws_rad), self.centroids_m, poses, frames)
@@ -396,9 +396,9 @@ class Targets:
 def _write_transforms(
     cosines: Float64Array, sines: Float64Array, centroids_m: Float64Array, poses: Float64Array, frames: Float64Array
 ) -> None:
-    """Write poses (N, 3, 3) of headings, given as cosines and sines (N,), and positions (N, 2), and their inverses.
+    """Write poses (N, 3, 3) from cosines and sines of headings (N,) and positions (N, 2), and their inverses.
 
-    The inverse of a rotation is its transpose: it is more exact than that of a general matrix, and costs nothing.
+    The inverse of a rotation is its transpose, which is free and more exact than a general matrix inverse.
     """
     write_poses(cosines, sines, centroids_m, poses)
     for i in range(len(poses)):
@@ -410,10 +410,10 @@ def _write_transforms(
 
 @dataclass(frozen=True)
 class SeenTargets(Targets):
-    """Targets whose frames somebody gives, which need not be those of their positions and headings.
+    """Targets with given frames, which need not match their positions and headings.
 
     Attributes:
-        seen_from: Their frames from world coordinates, (B, 3, 3) float64.
+        seen_from: Transforms from world coordinates into these frames, (B, 3, 3) float64.
     """
 
     seen_from: Float64Array
@@ -425,12 +425,12 @@ class SeenTargets(Targets):
 
 
 _NO_INTERVALS: Int64Array = np.zeros((2, 4), np.int64)[:, :2]
-"""Stands for the intervals of frames that have none; strided, so that kernels see the type of those of real frames."""
+"""Placeholder for missing intervals of frames; strided, so that kernels see the same type as for real frames."""
 
 _NO_INTERVALS.setflags(write=False)
 
 _CURRENT_FRAMES = 2
-"""What the kernel names where a current frame, and not an interval of agents (0) or faces (1), is wrong."""
+"""Kernel result for an invalid current frame, instead of an interval of agents (0) or faces (1)."""
 
 
 class StepSizeError(L5KitError, IndexError, ValueError):
@@ -439,17 +439,17 @@ class StepSizeError(L5KitError, IndexError, ValueError):
 
 @dataclass(frozen=True)
 class WindowSteps:
-    """Which frames around the current one belong to a window.
+    """Selection of the frames around the current one that belong to a window.
 
     Attributes:
-        history_num_frames: Past steps, the current frame not counted, 0 to 100,000.
+        history_num_frames: Past steps, without the current frame, 0 to 100,000.
         future_num_frames: Future steps, 0 to 100,000.
         history_step_size: Frames per past step, 1 to 100,000.
         future_step_size: Frames per future step, 1 to 100,000.
 
     Raises:
-        InvalidArgumentError: A number of steps is none that is allowed.
-        StepSizeError: A step size is none that is allowed.
+        InvalidArgumentError: A number of steps is out of range.
+        StepSizeError: A step size is out of range.
     """
 
     history_num_frames: int
@@ -458,7 +458,7 @@ class WindowSteps:
     future_step_size: int = 1
 
     def __post_init__(self) -> None:
-        # Python integers, to which 1 may be added whatever type they had
+        # Python integers, to avoid overflow of small NumPy types in later additions
         for name in ("history_num_frames", "future_num_frames"):
             given = getattr(self, name)
             try:
@@ -476,29 +476,29 @@ class WindowSteps:
 
     @classmethod
     def from_params(cls, params: SamplingParams | VectorSamplingParams) -> "WindowSteps":
-        """Return the frames that samples with the given parameters need."""
+        """Return the window required by samples with the given parameters."""
         return cls(
             params.history_num_frames, params.future_num_frames, params.history_step_size, params.future_step_size
         )
 
     @property
     def skips_frames(self) -> bool:
-        """Whether frames of a window may lie apart."""
+        """Whether a window may skip frames."""
         return self.history_step_size > 1 or self.future_step_size > 1
 
 
 @dataclass(frozen=True)
 class CurrentFrames:
-    """The current frames of B windows, and the scenes that they lie in.
+    """Current frames of B windows, and their scenes.
 
     Attributes:
-        frames: Frames of all scenes, with intervals that are rows of the agents and faces, FRAME_DTYPE, (N,).
-        rows: The current frame of each window, a row of ``frames``, (B,).
-        scene_starts: First frame of its scene, (B,).
-        scene_stops: End frame of its scene, not included, (B,).
+        frames: Frames of all scenes, with intervals in rows of the agents and faces, FRAME_DTYPE, (N,).
+        rows: Current frame of each window, as a row of ``frames``, (B,).
+        scene_starts: First frame of the scene, (B,).
+        scene_stops: End frame of the scene, exclusive, (B,).
 
     Raises:
-        InvalidArgumentError: The shapes do not fit, or what are to be frames are no integers.
+        InvalidArgumentError: The shapes do not match, or an array of rows is not of integers.
     """
 
     frames: RecordArray
@@ -510,7 +510,7 @@ class CurrentFrames:
         shape = self.rows.shape
         if self.scene_starts.shape != shape or self.scene_stops.shape != shape:
             refuse_shapes(self, scene_starts=shape, scene_stops=shape)
-        # as a rule all three are signed, which one comparison tells
+        # usual case, checked with a single comparison: all three are signed
         if self.rows.dtype.kind + self.scene_starts.dtype.kind + self.scene_stops.dtype.kind != "iii":
             for name in ("rows", "scene_starts", "scene_stops"):
                 numbers: NumericArray = getattr(self, name)
@@ -542,22 +542,22 @@ def cut_windows(
     *,
     ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M,
 ) -> Windows:
-    """Return the frames around the current ones and their rows, without copying the rows where possible.
+    """Return the frames around the current frames and their rows, without copying rows where possible.
 
     Args:
         current: The current frames.
         agents: All agents, a NumPy array or an array of a dataset.
-        tl_faces: All traffic light faces likewise; may be empty, whatever the intervals say.
-        steps: Which frames around them.
-        ego_extent_m: Length, width and height of the AV, as ``facts`` of the log tell.
+        tl_faces: All traffic light faces, likewise; may be empty whatever the intervals are.
+        steps: Frames of each window.
+        ego_extent_m: Length, width and height of the AV, from the facts of the log.
 
     Raises:
         CorruptedDataError: An interval reaches beyond its array.
-        InvalidArgumentError: A current frame does not lie in its scene, or a scene not within the frames; or an array
-            of ``current`` is of another byte order or has more than one axis.
+        InvalidArgumentError: A current frame lies outside its scene, or a scene outside the frames; or an array of
+            ``current`` has a foreign byte order or more than one axis.
     """
     frames, num_windows, skips_frames = current.frames.view(), len(current.rows), steps.skips_frames
-    frames.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
+    frames.setflags(write=False)  # the kernel is compiled for read-only arrays
     num_columns = steps.history_num_frames + 1 + steps.future_num_frames
     names = frames.dtype.names or ()
     lengths = (len(agents) if AGENT_INTERVAL in names else 0, len(tl_faces) if FACE_INTERVAL in names else 0)
@@ -585,7 +585,7 @@ def cut_windows(
             f"does not lie within the {lengths[which]} rows of its array; run l5kit validate on the dataset and "
             "restore it from its source"
         )
-    # rows between frames that are skipped are not read, else a window is one range
+    # do not read rows of skipped frames; without skipped frames a window is one range
     needed = intervals if skips_frames else ranges
     read_ahead([RowRanges(agents, *needed[0]), RowRanges(tl_faces, *needed[1])])
     agent_rows = _place_rows(agents, intervals[0], ranges[0], is_apart=skips_frames, strict=True)
@@ -594,7 +594,7 @@ def cut_windows(
 
 
 def as_step_size(argument: str, step_size: int) -> int:
-    """Return a step size as a Python int: small NumPy integers would overflow in what follows."""
+    """Return a step size as a Python int, since small NumPy integers would overflow later."""
     try:
         number = operator.index(step_size)
     except TypeError as error:
@@ -614,7 +614,7 @@ def _refuse_current(current: CurrentFrames, window: int) -> NoReturn:
 
 
 def _require_types(current: CurrentFrames) -> None:
-    """Refuse arrays for which no kernel can be compiled, or of which numba overlooks the byte order."""
+    """Refuse arrays for which no kernel can be compiled, or whose byte order numba ignores."""
     for name, array in vars(current).items():
         if array.ndim != 1 or not array.dtype.isnative:
             raise InvalidArgumentError(
@@ -624,9 +624,9 @@ def _require_types(current: CurrentFrames) -> None:
 
 
 def _intervals_of(frames: RecordArray, field: str) -> Int64Array:
-    """Return an interval of all frames (N, 2), read-only; something of the same layout where they do not have it.
+    """Return an interval of all frames (N, 2), read-only; a placeholder of the same layout if frames lack the field.
 
-    Of a single frame the layout is another one, and the kernel takes two arrays of one kind.
+    A single frame has another layout, but the kernel needs two arrays of the same kind.
     """
     names = frames.dtype.names or ()
     for name in (field, AGENT_INTERVAL, FACE_INTERVAL):
@@ -640,12 +640,12 @@ def _place_rows(
 ) -> WindowRows:
     """Return the rows that intervals (2, B, F) name, which span ranges (2, B); ``strict`` as in ``rows_of``."""
     (starts, stops), (lows, highs) = intervals, ranges
-    # without a copy where one array holds all rows, as of a log in memory or in a cache that has room for it
+    # no copy if one array holds all rows, as for a log in memory or a cache with enough room
     whole = whole_array(array, None if is_apart else (lows, highs), strict=strict) if len(array) else np.asarray(array)
     if whole is not None:
         arrays = [whole.view()]
     elif is_apart:
-        # rows of each window are copied together in the order of time, and its intervals count in these
+        # otherwise copy the rows of each window together, in order of time, and make its intervals relative to them
         arrays = []
         for starts_of_window, stops_of_window in zip(starts, stops, strict=True):
             order = np.argsort(starts_of_window, kind="stable").tolist()
@@ -662,12 +662,12 @@ def _place_rows(
         arrays = [rows_of(array, slice(low, high), strict=strict) for low, high in bounds]
         _count_from(lows, highs, starts, stops)
     for rows in arrays:
-        rows.setflags(write=False)  # as kernels are compiled for
+        rows.setflags(write=False)  # kernels are compiled for read-only arrays
     return WindowRows(arrays, starts, stops, is_known_to_fit=True)
 
 
 class _Current(NamedTuple):
-    """The current frames of B windows; fields as in :class:`CurrentFrames`."""
+    """Current frames of B windows; fields as in :class:`CurrentFrames`."""
 
     rows: Int64Array
     scene_starts: Int64Array
@@ -675,13 +675,13 @@ class _Current(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """Room for B windows of H frames of history and F of the future.
+    """Output arrays for B windows of H history and F future frames.
 
     Attributes:
         frames: (B, H + F).
-        counts: How many of history and future are there, (2, B).
-        intervals: Rows of agents and of faces, 0 where there is no frame, (2, start and stop, B, H + F).
-        ranges: What those of a window span, (2, start and stop, B).
+        counts: Number of existing history and future frames, (2, B).
+        intervals: Intervals of agents and of faces, 0 where there is no frame, (2, start and stop, B, H + F).
+        ranges: Row range spanned by each window, (2, start and stop, B).
     """
 
     frames: RecordArray
@@ -700,11 +700,11 @@ def _cut_windows(
     lengths: tuple[int, int],
     cut_arrays: tuple[NumericArray, ...],
 ) -> tuple[int, int, int]:
-    """Write the windows around current frames: the arrays are those of :class:`_Current` and :class:`_Cut`.
+    """Write the windows around current frames; the arrays are those of :class:`_Current` and :class:`_Cut`.
 
-    Capacities and step sizes are those of history and future. Returns array, window and frame of the first interval
-    that does not lie within the length of its array, or -1 three times; an empty one may lie behind it. For a
-    current frame that does not lie in its scene, or a scene that does not within the frames, the array is 2.
+    Capacities and step sizes are for history and future. Returns array, window and frame of the first interval outside
+    its array, or -1 three times; empty intervals may lie beyond the end. The returned array is 2 if a current frame
+    lies outside its scene, or a scene outside the frames.
     """
     current, cut = _Current(*current_arrays), _Cut(*cut_arrays)
     intervals, ranges = cut.intervals, cut.ranges
@@ -715,7 +715,7 @@ def _cut_windows(
         if not 0 <= scene_start <= current_row < scene_stop <= len(frames):
             return _CURRENT_FRAMES, window, 0
         for part in range(2):
-            # steps to the edge of the scene; of the past the current frame is one more, which is always there
+            # steps to the edge of the scene; the past also counts the current frame, which always exists
             to_edge = current_row - scene_start if part == 0 else scene_stop - current_row - 1
             num_there = min(int(to_edge // step_sizes[part]) + 1 - part, capacities[part])
             for place in range(num_there):
@@ -726,11 +726,11 @@ def _cut_windows(
                 cut.frames[window, column] = frames[row]
                 for which in range(2):
                     if lengths[which] == 0:
-                        continue  # all intervals are 0 to 0
+                        continue  # intervals stay (0, 0)
                     start, stop = intervals_of_frames[which][row, 0], intervals_of_frames[which][row, 1]
                     intervals[which, 0, window, column], intervals[which, 1, window, column] = start, stop
-                    # the range of a window is that of its filled intervals; an empty one may lie anywhere but before
-                    # the array
+                    # The range of a window covers its filled intervals. Empty ones may lie anywhere but before
+                    # the array.
                     if stop > start and start >= 0 and stop <= lengths[which]:
                         if ranges[which, 1, window] == 0 or start < ranges[which, 0, window]:
                             ranges[which, 0, window] = start
@@ -744,7 +744,7 @@ def _cut_windows(
 
 @kernel_jit
 def _write_filled_ranges(starts: Int64Array, stops: Int64Array, lows: Int64Array, highs: Int64Array) -> None:
-    """Write the first row and the end row of all intervals (B, F) of each window that are not empty, or twice 0."""
+    """Write first and end row spanned by the non-empty intervals (B, F) of each window, or (0, 0)."""
     for window in range(starts.shape[0]):
         low, high = np.iinfo(np.int64).max, 0
         for frame in range(starts.shape[1]):
@@ -755,7 +755,7 @@ def _write_filled_ranges(starts: Int64Array, stops: Int64Array, lows: Int64Array
 
 @kernel_jit
 def _count_from(lows: Int64Array, highs: Int64Array, starts: Int64Array, stops: Int64Array) -> None:
-    """Count the intervals (B, F) of each window from its low; empty ones, which may lie anywhere, come within."""
+    """Make the intervals (B, F) of each window relative to its low; empty ones, which may lie anywhere, are clamped."""
     for window in range(starts.shape[0]):
         low, high = lows[window], highs[window]
         for frame in range(starts.shape[1]):
