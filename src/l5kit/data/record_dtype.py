@@ -80,7 +80,7 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
         raise DataTypeValidationError(f"records with sub-array fields are stored in zarr format 2 only, got {data!r}")
 
     def to_json(self, zarr_format: int) -> Any:
-        """Return the type as it stands in ``.zarray``."""
+        """Return the type in the notation of ``.zarray``."""
         if zarr_format != 2:
             raise ValueError(
                 f"zarr_format must be 2 for records with sub-array fields, got {zarr_format}; pass zarr_format=2, or "
@@ -93,7 +93,7 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
         return isinstance(data, (np.void, bytes, tuple, int))
 
     def cast_scalar(self, data: object) -> np.void:
-        """Return a record made of ``data``: a record, its bytes, a tuple of its fields, or 0 for all zero bytes."""
+        """Return a record from ``data``: a record, its bytes, a tuple of its fields, or 0 for all zero bytes."""
         if isinstance(data, bytes):
             stored: np.void = np.frombuffer(data, dtype=self.to_native_dtype())[0]
             return stored
@@ -111,7 +111,7 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
         return record
 
     def from_json_scalar(self, data: object, *, zarr_format: int) -> np.void:  # noqa: ARG002
-        """Return the record that is base64 text in ``.zarray`` (None or 0: the record of all zero bytes)."""
+        """Return the record given as base64 text in ``.zarray`` (None or 0: the record of all zero bytes)."""
         if data is None or data == 0:
             return self.default_scalar()
         if not isinstance(data, str):
@@ -125,9 +125,9 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
 
 
 def _leave_sub_arrays_to_us(other: type[Structured]) -> None:
-    """Let another type of zarr decline records with sub-array fields, as zarr chooses none where two take a dtype.
+    """Make another zarr type decline records with sub-array fields, as zarr refuses a dtype that two types accept.
 
-    Its structured type takes such fields for raw bytes, and then fails to create an array of them.
+    The structured type of zarr treats such fields as raw bytes, and then fails to create an array.
     """
     take = other.from_native_dtype.__func__  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""Files of a dataset on a remote service: where its log is, what lies beside it, and copies of them on this machine."""
+"""Remote dataset files: location of the log, files next to it, and local copies."""
 
 import re
 import shutil
@@ -20,17 +20,17 @@ from l5kit.errors import CorruptedDataError, DatasetNotFoundError
 _SCENES_FOLDER = "scenes"
 _PIECE_NUM_BYTES = 2**23
 _SHOWN_NUM_BYTES = 2**24
-"""Size from which a bar is shown while a file is copied."""
+"""Minimum size of a file for which a progress bar is shown while copying."""
 
 
 def find_remote_datasets(url: str) -> list[str]:
     """Return the URLs of the logs in a dataset folder, sorted, or of the ``.zarr`` folder, group or zip file itself.
 
-    In a folder names tell what the log is; where none does, the files of groups.
+    In a folder, logs are recognized by name; if there is none, by the files of zarr groups.
 
     Raises:
-        DatasetNotFoundError: There is none, or the folder cannot be listed.
-        UnreachableDataError: The service refuses, or does not answer.
+        DatasetNotFoundError: There is no log, or the folder cannot be listed.
+        UnreachableDataError: The service refuses or does not answer.
     """
     files, path = _files_at(url)
     path = path.rstrip("/")
@@ -40,7 +40,7 @@ def find_remote_datasets(url: str) -> list[str]:
     names = {folder: sync(files.names(folder)) for folder in folders}
     logs = [f"{folder}/{name}" for folder in folders for name in names[folder] if name.endswith(LOG_SUFFIXES)]
     if not logs:
-        # groups without such a name, but for those of a dataset's own arrays
+        # groups without such a name, except the arrays of a dataset
         paths = [
             f"{folder}/{name}"
             for folder, listed in names.items()
@@ -59,12 +59,12 @@ def find_remote_datasets(url: str) -> list[str]:
 
 
 def find_beside(url: str, dataset: str, names: Sequence[str]) -> list[str]:
-    """Return the URLs of those files that lie inside, beside or one level above a remote dataset.
+    """Return the URLs of existing files inside, beside and one level above a remote dataset.
 
     Args:
-        url: URL that was given.
-        dataset: URL of its log.
-        names: Names of files, relative to the folders that are searched.
+        url: URL given by the user.
+        dataset: URL of the log.
+        names: File names, relative to the searched folders.
     """
     files, given = _files_at(url)
     _, log = _files_at(dataset)
@@ -84,7 +84,7 @@ def exists_remotely(url: str) -> bool:
 
 
 def is_remote_group(url: str) -> bool:
-    """Return whether there is a group of zarr at a URL, as far as its files may be read."""
+    """Return whether there is a zarr group at a URL, as far as its files are readable."""
     return sync(_is_group(*_files_at(url.rstrip("/"))))
 
 
@@ -93,14 +93,14 @@ async def _is_group(files: RemoteFiles, folder: str) -> bool:
 
 
 def local_file(path: str | Path) -> Path:
-    """Return the path of a file on this machine: that of a URL is copied into the cache folder, any other stays.
+    """Return the local path of a file: files at URLs are copied into the cache folder, others stay in place.
 
-    A file that has not changed is copied once.
+    An unchanged file is copied only once.
 
     Raises:
-        CorruptedDataError: It changed while it was copied.
+        CorruptedDataError: The file changed while it was copied.
         FileNotFoundError: There is no such file at the URL.
-        UnreachableDataError: The service refuses, or does not answer.
+        UnreachableDataError: The service refuses or does not answer.
     """
     url = path_of(path)
     if not is_url(url):
@@ -111,7 +111,7 @@ def local_file(path: str | Path) -> Path:
         raise FileNotFoundError(f"there is no file at {url!r}; check the URL for spelling")
     version = version_of(info)
     folder = cache_folder().absolute() / "remote" / key_of(url)
-    # the last part of the path, without a signature behind it, in letters that any file system takes
+    # last part of the path without a signature, in characters allowed by all file systems
     name = re.sub(r"[^\w.=+@ -]", "_", urlsplit(url).path.rpartition("/")[2])[-100:].lstrip(". ") or "file"
     copy = folder / key_of(repr(version)) / name
     if not version or not copy.is_file():
@@ -149,6 +149,6 @@ def _files_at(url: str) -> tuple[RemoteFiles, str]:
 
 
 def _parent_of(path: str) -> str:
-    """Return the folder that a path lies in; the empty text above a bucket or a host."""
+    """Return the parent folder of a path; empty above a bucket or host."""
     parent = path.rpartition("/")[0]
     return "" if parent.endswith((":/", ":", "/")) else parent

@@ -1,4 +1,4 @@
-"""Records of scenes in memory, in the types of the format and checked, and several of them strung together."""
+"""Scene records: checked scenes in memory in the record types of the format, and their concatenation."""
 
 import operator
 from collections.abc import Sequence
@@ -30,19 +30,19 @@ _TYPES: dict[str, DTypeLike] = {"frames": FRAME_DTYPE, "agents": AGENT_DTYPE, "t
 
 @dataclass(frozen=True)
 class SceneRecords:
-    """One scene in the record types of the format, with intervals that count from 0 and follow each other.
+    """One scene in the record types of the format, with consecutive intervals from 0.
 
     Attributes:
         frames: Frames, ``FRAME_DTYPE``, (F,).
         agents: Agents of all frames, ``AGENT_DTYPE``, (N,).
         tl_faces: Traffic light faces of all frames, ``TL_FACE_DTYPE``, (M,).
         host: Name of the recording car, at most 16 characters.
-        time_span_ns: Start and end of the scene; None for the times of the first and the last frame, or 0 and 0 where
-            there are no frames.
+        time_span_ns: Start and end of the scene; None for the times of the first and the last frame, or (0, 0) if there
+            are no frames.
 
     Raises:
-        InvalidArgumentError: An array is of another type, the intervals of the frames do not name each row once, or
-            host or times are none that a record has room for.
+        InvalidArgumentError: An array has another type, the intervals of the frames do not cover each row once, or
+            host or times do not fit a record.
     """
 
     frames: RecordArray
@@ -52,7 +52,7 @@ class SceneRecords:
     time_span_ns: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        # of host and times a record has room for a short text, and two numbers of 64 bits
+        # a record has room for a short host name and two 64-bit times
         host = self.host
         allowed = f"host must be text of at most {_LONGEST_HOST} characters, for which the format has room"
         if not isinstance(host, str):
@@ -86,21 +86,21 @@ class SceneRecords:
 
     @classmethod
     def read(cls, dataset: ChunkedDataset, scene_index: int) -> "SceneRecords":
-        """Return one scene of a log, also of one in an older layout.
+        """Return one scene of a log, which may have an older layout.
 
         Args:
             dataset: An opened dataset.
-            scene_index: The scene; negative counts from the end.
+            scene_index: Scene index; negative values count from the end.
 
         Raises:
-            InvalidArgumentError: There is no such scene.
+            InvalidArgumentError: The scene does not exist.
             CorruptedDataError: A file of the scene is damaged or missing, or its intervals are wrong.
         """
         return cls.of_scene_dataset(dataset.get_scene_dataset(scene_index))
 
     @classmethod
     def of_scene_dataset(cls, dataset: ChunkedDataset) -> "SceneRecords":
-        """Return the scene of a dataset that :meth:`ChunkedDataset.get_scene_dataset` has made."""
+        """Return the scene of a dataset from :meth:`ChunkedDataset.get_scene_dataset`."""
         arrays = {name: as_record_type(np.asarray(getattr(dataset, name)), dtype) for name, dtype in _TYPES.items()}
         if len(arrays["tl_faces"]) == 0 and arrays["frames"][FACE_INTERVAL].any():
             arrays["frames"] = arrays["frames"].copy()
@@ -110,10 +110,10 @@ class SceneRecords:
         return cls(**arrays, host=shown_texts(dataset.scenes["host"])[0], time_span_ns=times_ns)
 
     def cut(self, start: int, stop: int) -> "SceneRecords":
-        """Return the frames from ``start`` to ``stop`` (not included) as a scene of its own, with copies of its rows.
+        """Return the frames from ``start`` to ``stop`` (exclusive) as a new scene, with copies of its rows.
 
         Raises:
-            InvalidArgumentError: There are no such frames.
+            InvalidArgumentError: The frames do not exist.
         """
         if not 0 <= start < stop <= len(self.frames):
             raise InvalidArgumentError(
@@ -129,7 +129,7 @@ class SceneRecords:
 
     @property
     def times_ns(self) -> tuple[int, int]:
-        """Start and end of the scene; 0 and 0 for one without frames that has none of its own."""
+        """Start and end of the scene; (0, 0) if it has neither frames nor a time span."""
         if self.time_span_ns is not None:
             return self.time_span_ns
         if len(self.frames) == 0:
@@ -139,7 +139,7 @@ class SceneRecords:
 
 @dataclass(frozen=True)
 class LogRecords:
-    """The four arrays of a log in memory, in the record types of the format.
+    """Four arrays of a log in memory, in the record types of the format.
 
     Attributes:
         scenes: ``SCENE_DTYPE``, (S,).
@@ -154,21 +154,21 @@ class LogRecords:
     tl_faces: RecordArray
 
     def as_dataset(self, facts: LogFacts | None = None) -> ChunkedDataset:
-        """Return a dataset in memory of these arrays, without copying them, and the facts of the log."""
+        """Return an in-memory dataset of these arrays, without copies, with the facts of the log."""
         return ChunkedDataset.in_memory(**vars(self), facts=facts)
 
 
 def join_scenes(
     scenes: Sequence[SceneRecords], starts: Sequence[int] = (0, 0, 0), *, spare_agents: int = 0
 ) -> LogRecords:
-    """Return scenes one after the other, with intervals that count from the start of a log.
+    """Return concatenated scenes, with intervals relative to the start of a log.
 
     Args:
         scenes: The scenes, at least one.
-        starts: Frames, agents and traffic light faces that the log has before.
-        spare_agents: Rows behind the agents that belong to no frame.
+        starts: Numbers of frames, agents and traffic light faces already in the log.
+        spare_agents: Unused rows after the agents.
     """
-    # rows before each scene, those of the log before all of them included
+    # rows before each scene, including earlier rows of the log
     sizes = [(len(scene.frames), len(scene.agents), len(scene.tl_faces)) for scene in scenes]
     ends = np.cumsum(np.array([starts, *sizes], np.int64), axis=0)
     frames = join_records([scene.frames for scene in scenes])
@@ -184,7 +184,7 @@ def join_scenes(
 
 
 def intervals_of_counts(counts: Int64Array) -> Int64Array:
-    """Return the intervals [start, end) of things of some sizes (N,) that follow each other from 0 on, (N, 2)."""
+    """Return consecutive intervals [start, end) from 0 for given counts (N,), shape (N, 2)."""
     ends = np.cumsum(counts, dtype=np.int64)
     return np.stack([ends - counts, ends], axis=1)
 

@@ -1,8 +1,8 @@
-"""Set order: how a Python set hands out track ids, which is the order of other agents in vector samples.
+"""Set order: iteration order of a Python set of track ids, used for other agents in vector samples.
 
-L5Kit 1.5 collected the ids of other agents in a ``set`` of ``np.uint64``. The order of such a set depends on the ids
-and on the order in which they came in alone: they are their own hashes, and CPython's table (``Objects/setobject.c``,
-the same since Python 3.7) puts them where these kernels do.
+L5Kit 1.5 collected the ids of other agents in a ``set`` of ``np.uint64``. The order of such a set depends only on the
+ids and their insertion order: ids are their own hashes, and these kernels reproduce CPython's hash table
+(``Objects/setobject.c``, unchanged since Python 3.7).
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ _MANY = 50_000
 
 @kernel_jit
 def set_table_size(num_ids: int) -> int:
-    """Return how many places the table of a set of so many ids has in the end."""
+    """Return the final table size of a set of ``num_ids`` ids."""
     size = _SMALLEST_TABLE
     for num_used in range(1, num_ids + 1):
         if _is_full(num_used, size):
@@ -29,12 +29,12 @@ def set_table_size(num_ids: int) -> int:
 
 @kernel_jit
 def sort_as_set(ids: NumericArray, rows: NumericArray, tables: NumericArray) -> None:
-    """Bring rows (N,) of ids into the order of a set that was filled with the ids of these rows in their order.
+    """Sort rows (N,) of ids in the order of a set filled with the ids of these rows in sequence.
 
     Args:
-        ids: All different and not negative where ``rows`` point at.
-        rows: What is sorted.
-        tables: Memory of two tables, signed integers, twice :func:`set_table_size` of N or more.
+        ids: Ids, unique and not negative at ``rows``.
+        rows: Rows to sort in place.
+        tables: Memory for two tables, signed integers, at least twice :func:`set_table_size` of N.
     """
     middle = len(tables) // 2
     table, size, is_first = tables[:_SMALLEST_TABLE], _SMALLEST_TABLE, True
@@ -58,13 +58,13 @@ def sort_as_set(ids: NumericArray, rows: NumericArray, tables: NumericArray) -> 
 
 @kernel_jit
 def _is_full(num_used: int, size: int) -> bool:
-    """Return whether a table with so many ids is too full to stay as it is."""
+    """Return whether a table with ``num_used`` ids has to grow."""
     return num_used * 5 >= (size - 1) * 3
 
 
 @kernel_jit
 def _grown_size(num_used: int) -> int:
-    """Return the size of the table that takes the place of a full one."""
+    """Return the size of the table that replaces a full one."""
     num_wanted = num_used * 2 if num_used > _MANY else num_used * 4
     size = _SMALLEST_TABLE
     while size <= num_wanted:
@@ -74,7 +74,7 @@ def _grown_size(num_used: int) -> int:
 
 @kernel_jit
 def _insert(table: NumericArray, ids: NumericArray, row: int) -> None:
-    """Put a row into the table at the first free place of its id."""
+    """Insert a row at the first free slot for its id."""
     mask = np.uint64(len(table) - 1)
     perturb = np.uint64(ids[row]) % _HASH_MODULUS
     slot = perturb & mask

@@ -1,4 +1,4 @@
-"""Road users as tracks: what other datasets and simulations know of each, put into the rows of a scene's frames."""
+"""Tracks: road users from other datasets and simulations, converted to the agent rows of scenes."""
 
 from dataclasses import dataclass
 
@@ -15,19 +15,19 @@ from l5kit.errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class Observations:
-    """What is known of road users at N moments, in any order: one for each track and frame in which it is seen.
+    """Observations of road users in any order, N: one per track and frame in which the track is visible.
 
     Attributes:
-        frame_indices: Frame of each, counted in the scene, int64, (N,).
-        track_ids: Track of each, from 1 on by custom, (N,).
+        frame_indices: Frame index within the scene, int64, (N,).
+        track_ids: Track ids, by convention from 1 on, (N,).
         positions_m: World x and y of the middle of the box, (N, 2).
-        headings_rad: World heading, counter-clockwise from x, (N,); angles are brought to -pi to pi.
+        headings_rad: World heading, counter-clockwise from x, (N,); wrapped to -pi to pi.
         velocities_mps: World x and y, (N, 2).
         sizes_m: Length along the heading, width and height, (N, 3).
-        label_probabilities: Of each of ``PERCEPTION_LABELS``, (N, 17); see :func:`label_probabilities_of`.
+        label_probabilities: Probability of each of ``PERCEPTION_LABELS``, (N, 17); see :func:`label_probabilities_of`.
 
     Raises:
-        InvalidArgumentError: An array has another shape, or a frame or track is no whole number from 0 on.
+        InvalidArgumentError: An array has another shape, or a frame or track is not a whole number from 0 on.
     """
 
     frame_indices: Int64Array
@@ -47,20 +47,20 @@ class Observations:
         object.__setattr__(self, "track_ids", as_record_track_ids("track_ids", self.track_ids))
 
     def to_agent_rows(self, num_frames: int) -> AgentRows:
-        """Return the rows of the agents of a scene, sorted by frame and track.
+        """Return the agent rows of a scene, sorted by frame and track.
 
         Args:
-            num_frames: Frames of the scene.
+            num_frames: Number of frames of the scene.
 
         Raises:
-            InvalidArgumentError: A frame is not one of the scene, or has a track twice.
+            InvalidArgumentError: A frame is not in the scene, or has a track twice.
         """
         is_wrong = (self.frame_indices < 0) | (self.frame_indices >= num_frames)
         if is_wrong.any():
             raise InvalidArgumentError(
                 f"frame_indices has {int(self.frame_indices[is_wrong][0])}, but the scene has {num_frames} frames"
             )
-        # by frame, then track: two rows of one track in a frame are neighbours then
+        # sort by frame, then track, so that duplicates of a track in a frame are neighbours
         order = np.lexsort((self.track_ids, self.frame_indices))
         frames, tracks = self.frame_indices[order], self.track_ids[order]
         is_twice = (frames[1:] == frames[:-1]) & (tracks[1:] == tracks[:-1])
@@ -83,19 +83,19 @@ class Observations:
 
 @dataclass(frozen=True)
 class Tracks:
-    """K tracks over the F frames of a scene, each with the frames in which it is seen.
+    """Tracks (K) over the F frames of a scene, with the frames in which each is visible.
 
     Attributes:
-        track_ids: Number of each, from 1 on by custom, (K,).
-        is_valid: Whether it is seen in a frame, bool, (K, F); :func:`spans_as_mask` makes it of first and end frames.
-        positions_m: World x and y of the middle of the box, (K, F, 2); what is not valid means nothing, here and below.
+        track_ids: Track ids, by convention from 1 on, (K,).
+        is_valid: Mask of visible frames, bool, (K, F); :func:`spans_as_mask` creates it from first and end frames.
+        positions_m: World x and y of the box centre, (K, F, 2); invalid entries are ignored, here and below.
         headings_rad: World heading, counter-clockwise from x, (K, F).
         velocities_mps: World x and y, (K, F, 2).
-        sizes_m: Length along the heading, width and height, (K, 3), or in each frame, (K, F, 3).
-        label_probabilities: Of each of ``PERCEPTION_LABELS``, (K, 17), or in each frame, (K, F, 17).
+        sizes_m: Length along the heading, width and height, (K, 3), or per frame, (K, F, 3).
+        label_probabilities: Probability of each of ``PERCEPTION_LABELS``, (K, 17), or per frame, (K, F, 17).
 
     Raises:
-        InvalidArgumentError: An array has another shape, or a track is no whole number from 0 on.
+        InvalidArgumentError: An array has another shape, or a track id is not a whole number from 0 on.
     """
 
     track_ids: NumericArray
@@ -119,7 +119,7 @@ class Tracks:
         object.__setattr__(self, "track_ids", as_record_track_ids("track_ids", self.track_ids))
 
     def to_observations(self) -> Observations:
-        """Return one observation for each track and frame in which it is seen."""
+        """Return one observation for each track and frame in which it is visible."""
         tracks, frames = np.nonzero(self.is_valid)
         return Observations(
             frame_indices=frames,
@@ -132,23 +132,23 @@ class Tracks:
         )
 
     def to_agent_rows(self) -> AgentRows:
-        """Return the rows of the agents of the scene, sorted by frame and track.
+        """Return the agent rows of the scene, sorted by frame and track.
 
         Raises:
-            InvalidArgumentError: Two tracks have one number and are seen in one frame.
+            InvalidArgumentError: Two tracks have the same id and are visible in the same frame.
         """
         return self.to_observations().to_agent_rows(self.is_valid.shape[1])
 
 
 def spans_as_mask(spans: ArrayLike, num_frames: int) -> BoolArray:
-    """Return in which frames tracks are seen, (K, F), that are from a first frame on up to an end frame.
+    """Return a mask of visible frames, (K, F), for tracks visible from a first frame up to an end frame.
 
     Args:
-        spans: First frame of each track and its end, not included, (K, 2).
-        num_frames: Frames of the scene, F.
+        spans: First frame and end frame (exclusive) of each track, (K, 2).
+        num_frames: Number of frames of the scene, F.
 
     Raises:
-        InvalidArgumentError: A span does not lie within the scene.
+        InvalidArgumentError: A span lies outside the scene.
     """
     bounds = np.asarray(spans, np.int64).reshape(-1, 2)
     is_wrong = (bounds[:, 0] < 0) | (bounds[:, 1] < bounds[:, 0]) | (bounds[:, 1] > num_frames)
@@ -162,13 +162,13 @@ def spans_as_mask(spans: ArrayLike, num_frames: int) -> BoolArray:
 
 
 def label_probabilities_of(labels: ArrayLike) -> Float32Array:
-    """Return the probabilities of classes that are certain: 1 for the label, 0 for all others, float32, (N, 17).
+    """Return probabilities of certain classes: 1 for the label, 0 for all others, float32, (N, 17).
 
     Args:
-        labels: Index of ``PERCEPTION_LABELS`` of each, (N,).
+        labels: Indices of ``PERCEPTION_LABELS``, (N,).
 
     Raises:
-        InvalidArgumentError: There is no such label.
+        InvalidArgumentError: A label does not exist.
     """
     indices = np.asarray(labels, np.int64)
     is_wrong = (indices < 0) | (indices >= len(PERCEPTION_LABELS))
@@ -183,17 +183,17 @@ def label_probabilities_of(labels: ArrayLike) -> Float32Array:
 def faces_of_frames(
     num_frames: int, frame_indices: Int64Array, *, face_ids: ArrayLike, light_ids: ArrayLike, statuses: NumericArray
 ) -> FaceRows:
-    """Return traffic light faces as the rows of a scene, by frame; those of a frame keep their order.
+    """Return traffic light faces as the rows of a scene, sorted by frame; the order within a frame is kept.
 
     Args:
-        num_frames: Frames of the scene.
-        frame_indices: Frame of each, (M,).
-        face_ids: Id of each bulb, text of at most 16 characters, (M,).
-        light_ids: Id of the traffic light of each, text of at most 16 characters, (M,).
-        statuses: One value for each of ``TL_FACE_LABELS``, above 0 for what the face is, (M, 3).
+        num_frames: Number of frames of the scene.
+        frame_indices: Frame of each face, (M,).
+        face_ids: Bulb ids, text of at most 16 characters, (M,).
+        light_ids: Traffic light ids, text of at most 16 characters, (M,).
+        statuses: One value for each of ``TL_FACE_LABELS``, above 0 for the current status, (M, 3).
 
     Raises:
-        InvalidArgumentError: A frame is not one of the scene, or an array has another shape.
+        InvalidArgumentError: A frame is not in the scene, or an array has another shape.
     """
     _require_frame_indices(frame_indices)
     if len(frame_indices) and not 0 <= frame_indices.min() <= frame_indices.max() < num_frames:
@@ -223,7 +223,7 @@ def _require_frame_indices(frame_indices: ArrayLike) -> None:
 
 
 def _starts(frame_indices: Int64Array, num_frames: int) -> Int32Array:
-    """Return the first row of each frame and the end of the last one, int32, for rows that are sorted by frame."""
+    """Return the first row of each frame and the end of the last one, int32, for rows sorted by frame."""
     counts = np.bincount(frame_indices, minlength=num_frames)
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
 

@@ -1,4 +1,4 @@
-"""How much packed files may hold: a few megabytes can say that they are terabytes."""
+"""Unpacking limits: a packed file of a few megabytes may claim to hold terabytes."""
 
 import os
 import zipfile
@@ -8,12 +8,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class UnpackLimits:
-    """How much an archive, or another packed file, may hold.
+    """Limits on the content of an archive or another packed file.
 
     Attributes:
-        max_ratio: Unpacked bytes for each byte of the archive.
-        free_bytes: Unpacked bytes that any archive may have, however small it is.
-        max_entries: Files and folders.
+        max_ratio: Maximum ratio of unpacked to packed bytes.
+        free_bytes: Unpacked bytes allowed for any archive, however small.
+        max_entries: Maximum number of files and folders.
     """
 
     max_ratio: float = 50.0
@@ -21,16 +21,16 @@ class UnpackLimits:
     max_entries: int = 5_000_000
 
     def most_bytes(self, archive: Path) -> int:
-        """Return how many bytes an archive may have unpacked."""
+        """Return the maximum number of unpacked bytes of an archive."""
         return self._most_of(archive.stat().st_size)
 
     def require_readable(self, archive: zipfile.ZipFile) -> None:
-        """Refuse a zip file before anything of it is read, if it says that it would be many times its size.
+        """Refuse a zip file before reading it if its declared unpacked size is too large.
 
-        Entries never give more than they say. The size is that of the file, as entries may share their bytes.
+        Entries never yield more than declared. The packed size is that of the file, as entries may share their bytes.
 
         Raises:
-            zipfile.BadZipFile: It holds too much.
+            zipfile.BadZipFile: The content exceeds the limits.
         """
         file = archive.fp
         if file is None:
@@ -49,4 +49,4 @@ class UnpackLimits:
 
 
 USUAL_LIMITS = UnpackLimits()
-"""Limits that datasets, checkpoints, policies and simulations stay far below."""
+"""Limits far above those of usual datasets, checkpoints, policies and simulations."""

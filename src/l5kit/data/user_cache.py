@@ -1,4 +1,4 @@
-"""The folder for what l5kit keeps between runs, and the locks in it."""
+"""User cache: the folder for data that l5kit keeps between runs, and its locks."""
 
 import hashlib
 import os
@@ -15,16 +15,16 @@ from l5kit._cache_folders import temporary_cache_folder, usual_cache_folder
 from l5kit._types import NumericArray
 
 CACHE_DIR_ENV_KEY = "L5KIT_CACHE_DIR"
-"""Environment variable that names the cache folder, in place of the usual one of the platform."""
+"""Environment variable that overrides the cache folder of the platform."""
 
 LARGE_NUM_BYTES = 1 << 28
-"""Bytes of an array from which on it lies in a file."""
+"""Minimum size in bytes of arrays that are stored in files."""
 
 
 def scratch_array(shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
-    """Return an array of zeros: a large one in a file without a name, so that the system may take its pages to disk.
+    """Return an array of zeros; large ones are backed by an unnamed file, so that the system may page them out.
 
-    The file lies in the cache folder, and is gone with the array. Where it cannot be made the array lies in memory.
+    The file is in the cache folder and disappears with the array. If it cannot be created, the array is in memory.
     """
     num_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if num_bytes < LARGE_NUM_BYTES:
@@ -38,10 +38,10 @@ def scratch_array(shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
 
 
 def cache_folder() -> Path:
-    """Return the folder for what l5kit keeps between runs; it may not exist yet.
+    """Return the folder for data that l5kit keeps between runs; it may not exist yet.
 
-    It is a temporary one for users without a home, or with one that cannot be written to; where there is none either,
-    it is one that cannot be made, which whoever keeps something has to bear.
+    For users without a writable home it is a temporary folder. If there is none either, the path cannot be created, and
+    callers have to handle that.
     """
     named = os.environ.get(CACHE_DIR_ENV_KEY)
     return (
@@ -50,26 +50,26 @@ def cache_folder() -> Path:
 
 
 def key_of(text: str, num_digits: int = 16) -> str:
-    """Return the first hexadecimal digits (64 are all) of the SHA-256 of a text, which name what is kept for it."""
+    """Return the first hexadecimal digits (of 64) of the SHA-256 of a text, as a cache key."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:num_digits]
 
 
 @contextmanager
 def hold_lock(file: Path, *, wait: bool = True) -> Iterator[str]:
-    """Hold a lock of the cache, which only one process holds at a time, and make its folder.
+    """Hold an exclusive inter-process lock of the cache, and create its folder.
 
     Args:
-        file: The lock file. A process that is killed gives the lock back; the file stays.
-        wait: Wait for whoever holds it.
+        file: Lock file. The lock of a killed process is released; the file stays.
+        wait: Wait until the lock is free.
 
     Yields:
-        Why nothing can be kept in the folder (or that somebody holds the lock); an empty text if the lock is held.
+        Reason why nothing can be cached (or that the lock is taken); an empty text if the lock is held.
     """
     lock, problem = FileLock(file), ""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=-1 if wait else 0)
-    except (OSError, NotImplementedError) as error:  # some network file systems know no locks
+    except (OSError, NotImplementedError) as error:  # some network file systems do not support locks
         problem = str(error)
     try:
         yield problem

@@ -1,4 +1,4 @@
-"""Datasets on disk joined, split and shortened.
+"""Zarr utilities: joining, splitting and shortening of datasets on disk.
 
 Each output is written under a temporary name and renamed when it is complete.
 """
@@ -27,25 +27,25 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
 GIGABYTE = 1024**3
-"""Bytes in what ``split_size_GB`` counts."""
+"""Bytes per unit of ``split_size_GB``."""
 
 
 def zarr_concat(
     input_zarrs: Sequence[str], output_zarr: str, *, verbose: bool = True, facts: LogFacts | None = None
 ) -> None:
-    """Write one dataset that holds the scenes of several, one after the other, with all intervals shifted.
+    """Write the concatenated scenes of several datasets as one dataset, with all intervals shifted.
 
-    Inputs without scenes add nothing. Those that cannot be opened are left out with a ``RuntimeWarning``.
+    Inputs without scenes add nothing. Inputs that cannot be opened are skipped with a ``RuntimeWarning``.
 
     Args:
         input_zarrs: Paths of the inputs; an empty list gives an empty dataset.
         output_zarr: Path of the new dataset.
         verbose: Show a progress bar on a terminal.
-        facts: Facts of the new log, where those of the inputs differ; None for those that they agree on.
+        facts: Facts of the new log, required if those of the inputs differ; None for their common facts.
 
     Raises:
-        InvalidArgumentError: ``input_zarrs`` is a single path, or there is something at ``output_zarr``, or it lies
-            inside an input, or the inputs have other facts or fields; nothing is written.
+        InvalidArgumentError: ``input_zarrs`` is a single path, ``output_zarr`` exists or lies inside an input, or the
+            facts or fields of the inputs differ; nothing is written.
         CorruptedDataError: A file of an input is damaged; nothing is written.
     """
     if isinstance(input_zarrs, (str, bytes, os.PathLike, ChunkedDataset)):
@@ -66,7 +66,7 @@ def zarr_concat(
     if facts is None:
         facts = agreed_facts([(dataset.path, dataset.own_facts) for dataset in inputs])
 
-    # a field that is not of the format and that some have and others have not would be lost
+    # extra fields that only some inputs have would be lost
     for key, (attribute, _, _) in ARRAYS.items():
         types = {dataset.path: standard_with_others(getattr(dataset, attribute).dtype, key) for dataset in inputs}
         everywhere = dict.fromkeys(name for dtype in types.values() for name in dtype.names or ())
@@ -78,7 +78,7 @@ def zarr_concat(
                     "values would be lost; add it there, or leave it out everywhere"
                 )
 
-    # views of all scenes leave out the rows that belong to none
+    # views of all scenes omit rows without a scene
     views = []
     for dataset in inputs:
         require_readable_log(dataset)
@@ -96,16 +96,16 @@ def zarr_split(
 
     Args:
         input_zarr: Path of the dataset.
-        output_path: Folder for the parts, which replace those that are there.
-        split_infos: For each part its ``name`` and its ``split_size_GB`` (in units of 1024^3 bytes), -1 in the last.
+        output_path: Folder for the parts, which replace existing ones.
+        split_infos: ``name`` and ``split_size_GB`` (in units of 1024^3 bytes) of each part, -1 for the last.
         verbose: Show a progress bar on a terminal.
 
     Returns:
         First scene and end scene of each part.
 
     Raises:
-        InvalidArgumentError: The last size is not -1, a part would have no scene, or two parts or a part and the
-            input are at one place or one inside the other.
+        InvalidArgumentError: The last size is not -1, a part would have no scene, or two parts, or a part and the
+            input, are the same or nested paths.
         CorruptedDataError: The dataset is damaged; nothing is written.
     """
     if len(split_infos) == 0 or split_infos[-1]["split_size_GB"] != -1:
@@ -118,7 +118,7 @@ def zarr_split(
     dataset = ChunkedDataset(input_zarr).open(cached=False)
     require_readable_log(dataset)
 
-    # scenes are taken to have the same share of the files each: a part gets as many as its size is of the whole
+    # assume that all scenes have the same size: scenes are shared in proportion to the part sizes
     path, num_scenes = Path(dataset.path), len(dataset.scenes)
     if path.is_dir():
         num_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -145,19 +145,19 @@ def zarr_split(
 def zarr_scenes_chop(
     input_zarr: str, output_zarr: str, num_frames_to_copy: int, *, verbose: bool = True, workers: Workers = 1
 ) -> None:
-    """Write a dataset with the first frames of every scene; host and times of the scenes stay as they are.
+    """Write a dataset with the first frames of every scene; host and times of the scenes are kept.
 
     Args:
         input_zarr: Path of the dataset.
-        output_zarr: Path of the new dataset, which replaces one that is there.
-        num_frames_to_copy: Frames of each scene, at least 1.
+        output_zarr: Path of the new dataset, which replaces an existing one.
+        num_frames_to_copy: Number of frames per scene, at least 1.
         verbose: Show a progress bar on a terminal.
-        workers: Number of threads that read the dataset, or an executor; see
+        workers: Number of reading threads, or an executor; see
             :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
-        InvalidArgumentError: A scene has fewer frames, or ``num_frames_to_copy`` is less than 1, or the two paths are
-            one place or one lies inside the other.
+        InvalidArgumentError: A scene has fewer frames, ``num_frames_to_copy`` is less than 1, or the two paths are the
+            same or nested.
         CorruptedDataError: The dataset is damaged; nothing is written.
     """
     if num_frames_to_copy < 1:
@@ -177,7 +177,7 @@ def zarr_scenes_chop(
 
 
 def _require_apart(input_zarr: str, output: str, *, argument: str) -> None:
-    """Refuse an output that is its input, lies inside it or holds it, also by way of links."""
+    """Refuse an output that is the input, lies inside it or contains it, also through links."""
     if _is_around(input_zarr, output) or _is_around(output, input_zarr):
         raise InvalidArgumentError(
             f"{argument} is {output!r}, but the input is {input_zarr!r}: writing the one would destroy the other; "
@@ -193,7 +193,7 @@ def _is_around(outer: str, inner: str) -> bool:
 
 
 def _save(dataset: ChunkedDataset, path: str, *, title: str, verbose: bool, workers: Workers = 1) -> None:
-    """Write a dataset in the record types of the format, with what other fields it has, replacing one that is there."""
+    """Write a dataset in the record types of the format plus its extra fields, replacing an existing one."""
     require_local("the output", path)
     arrays: dict[str, Records] = {}
     for key, (name, _, _) in ARRAYS.items():
