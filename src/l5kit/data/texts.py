@@ -37,7 +37,7 @@ def code_points(column: NumericArray) -> UInt32Array:
 def decoded_text(content: bytes) -> str | None:
     """Return a text from its bytes in a record, in the byte order of this machine; None if it is invalid.
 
-    Invalid: half surrogate pairs, inner NULs and codes beyond Unicode: NumPy makes strings of them that fail on use.
+    Half surrogate pairs, inner NULs and codes beyond Unicode are invalid: NumPy strings with them fail on use.
     """
     try:
         text = content.decode(_ENCODING).rstrip("\0")
