@@ -1,4 +1,4 @@
-"""Fits of drivable trajectories, and perturbed starts made with them."""
+"""Fits of drivable trajectories, and perturbed initial states made with them."""
 
 from l5kit.kinematic.ackerman_perturbation import AckermanPerturbation
 from l5kit.kinematic.ackerman_steering_model import fit_ackerman_model_approximate, fit_ackerman_model_exact

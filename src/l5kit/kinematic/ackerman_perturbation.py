@@ -1,4 +1,4 @@
-"""Perturbed starts of the AV from which it steers back to the recorded path."""
+"""Perturbed initial states of the AV, from which it steers back to the recorded path."""
 
 import warnings
 
@@ -14,20 +14,19 @@ from l5kit.random.seeding import derive_rng, split_seed
 
 
 class AckermanPerturbation(Perturbation):
-    """Moves the current pose of the AV by a random offset and steers it back to the recorded path.
+    """Perturbation that moves the current AV pose by a random offset and steers it back to the recorded path.
 
-    The older history keeps the recorded path. Frames of the AV move also when an agent is the target of the sample. The
-    path is rounded first, by :func:`~l5kit.geometry.transform.round_world`, and moved frames keep their z but lose roll
-    and pitch.
+    The earlier history keeps the recorded path. The AV is moved even if an agent is the target of the sample. The path
+    is first rounded by :func:`~l5kit.geometry.transform.round_world`; moved frames keep z but lose roll and pitch.
 
-    Whether a sample is perturbed is drawn from NumPy's global state by default, as in L5Kit 1.x; with ``rng``, and
-    after ``reseed``, from a generator of its own.
+    By default, NumPy's global state decides whether a sample is perturbed, as in L5Kit 1.x; with ``rng``, or after
+    ``reseed``, a private generator decides.
 
     Args:
-        random_offset_generator: Returns three offsets a call: lateral (left) m, longitudinal (forward) m, yaw rad.
+        random_offset_generator: Returns three offsets per call: lateral (left) m, longitudinal (forward) m, yaw rad.
         perturb_prob: Probability that a sample is perturbed, in [0, 1]. 0 gives a ``RuntimeWarning``.
-        min_displacement: Length in metres of the recorded future below which only the longitudinal offset is applied.
-        rng: Generator of the decision whether to perturb.
+        min_displacement: If the recorded future is shorter than this, in metres, only the longitudinal offset applies.
+        rng: Generator that decides whether to perturb.
 
     Raises:
         InvalidArgumentError: ``perturb_prob`` is not in [0, 1].
@@ -55,7 +54,7 @@ class AckermanPerturbation(Perturbation):
         self.rng = rng
 
     def reseed(self, seed: int) -> None:
-        """Go on with own generators of the decision and of the offsets, whose streams belong to ``seed``.
+        """Restart the decision and the offsets with private generators seeded by ``seed``.
 
         Args:
             seed: At least 0.
@@ -71,7 +70,7 @@ class AckermanPerturbation(Perturbation):
     def perturb(self, history_frames: RecordArray, future_frames: RecordArray) -> tuple[RecordArray, RecordArray]:
         """Return copies of the frames, perturbed with probability ``perturb_prob``.
 
-        Where perturbed, the current frame gets the moved pose and every future frame a pose of the fitted path (see
+        In a perturbed sample the current frame has the moved pose and the future frames follow the fitted path (see
         :func:`fit_ackerman_model_exact`). Without future frames nothing is perturbed. The arguments are not changed.
 
         Args:
@@ -79,14 +78,14 @@ class AckermanPerturbation(Perturbation):
             future_frames: Frames with the same fields, nearest first.
 
         Returns:
-            History and future frames in the order, the lengths and the record types of the arguments.
+            History and future frames with the order, lengths and record types of the arguments.
 
         Raises:
             InvalidArgumentError: The sample is to be perturbed but ``history_frames`` is empty, or the offset generator
                 does not return three values.
         """
         history, future = np.array(history_frames), np.array(future_frames)
-        # without a generator of its own the same draws as L5Kit 1.x
+        # without a private generator, draw as in L5Kit 1.x
         uniform = float(np.random.rand()) if self.rng is None else float(self.rng.random())  # noqa: NPY002
         if uniform >= self.perturb_prob:
             return history, future
@@ -97,7 +96,7 @@ class AckermanPerturbation(Perturbation):
         path = np.concatenate([_frames_as_path(history[:1]), _frames_as_path(future)])
         step_lengths_m = np.hypot(*np.diff(path[:, :2], axis=0).T)
 
-        # the current pose moved by offsets that are drawn; an AV that hardly moves cannot steer back from one aside
+        # move the current pose by random offsets; an AV that hardly moves cannot steer back from a lateral offset
         offsets = np.asarray(self.random_offset_generator(), dtype=np.float64)
         if offsets.shape != (3,):
             raise InvalidArgumentError(
@@ -110,7 +109,7 @@ class AckermanPerturbation(Perturbation):
         start = np.array([path[0, 0] + shift_m[0], path[0, 1] + shift_m[1], path[0, 2] + yaw_rad])
         _write_path(history[:1], start[None])
 
-        # and the drivable path from there that comes nearest to the recorded one, whatever the speeds
+        # fit the drivable path from the moved pose that comes nearest to the recorded path, whatever its speeds
         x0, y0, r0 = start.tolist()
         gx, gy, gr = path[1:].T
         ones, zeros = np.ones_like(gx), np.zeros_like(gx)
@@ -122,12 +121,12 @@ class AckermanPerturbation(Perturbation):
 
 
 def _frames_as_path(frames: RecordArray) -> Float64Array:
-    """Return (N, 3) x, y, yaw, rounded."""
+    """Return rounded x, y, yaw of the frames, (N, 3)."""
     yaws_rad = rotations33_as_yaws(frames["ego_rotation"])
     return round_world(np.column_stack([frames["ego_translation"][:, :2], yaws_rad])).astype(np.float64)
 
 
 def _write_path(frames: RecordArray, path: Float64Array) -> None:
-    """Write (N, 3) x, y, yaw into frames that belong to this module; z stays."""
+    """Write x, y, yaw (N, 3) into copied frames; z is kept."""
     frames["ego_translation"][:, :2] = path[:, :2]
     frames["ego_rotation"] = yaws_as_rotations33(path[:, 2])

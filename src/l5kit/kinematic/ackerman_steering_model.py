@@ -1,7 +1,7 @@
 """Least-squares fits of a car's path to goal poses.
 
-All quantities are per step: speeds in metres a step, accelerations in metres a step squared, steering in radians a
-step. At 10 steps a second the default bound of 0.3 on the acceleration is 30 m/s^2.
+All quantities are per step: speeds in metres per step, accelerations in metres per step squared, steering in radians
+per step. At 10 steps per second the default acceleration bound of 0.3 is 30 m/s^2.
 """
 
 import math
@@ -42,39 +42,39 @@ def fit_ackerman_model_exact(
     min_steer: float = -_MAX_STEER_RAD,
     max_steer: float = _MAX_STEER_RAD,
 ) -> ControlledPath:
-    """Return the path, steered within bounds, that comes nearest to goal states.
+    """Return the path within steering and acceleration bounds that comes nearest to the goal states.
 
-    The car updates heading and speed before its position: ``r_i = r_(i-1) + steer_i``, ``v_i = v_(i-1) + acc_i``,
-    ``x_i = x_(i-1) + v_i cos r_i``, ``y_i = y_(i-1) + v_i sin r_i``. The sum of squares of the weighted distances
-    to the goals, ``ws * steer`` and ``wa * acc`` is minimised by the trust region reflective method of SciPy.
+    Heading and speed are updated before the position: ``r_i = r_(i-1) + steer_i``, ``v_i = v_(i-1) + acc_i``,
+    ``x_i = x_(i-1) + v_i cos r_i``, ``y_i = y_(i-1) + v_i sin r_i``. SciPy's trust region reflective method minimises
+    the sum of squares of the weighted goal errors, ``ws * steer`` and ``wa * acc``.
 
     Args:
         x0: Start x in metres, scalar or shape (N,).
         y0: Start y in metres, scalar or shape (N,).
         r0: Start heading in radians, scalar or shape (N,).
-        v0: Start speed in metres a step, scalar or shape (N,).
+        v0: Start speed in metres per step, scalar or shape (N,).
         gx: Goal x in metres, shape (N,).
-        gy: Goal y in metres, scalar or shape (N,), as all that follow up to ``wgv``.
+        gy: Goal y in metres, scalar or shape (N,), like all arguments up to ``wgv``.
         gr: Goal headings in radians.
-        gv: Goal speeds in metres a step.
-        wgx: Weights of the x distances.
-        wgy: Weights of the y distances.
-        wgr: Weights of the heading distances (wrapped to [-pi, pi)).
-        wgv: Weights of the speed distances.
+        gv: Goal speeds in metres per step.
+        wgx: Weights of the x errors.
+        wgy: Weights of the y errors.
+        wgr: Weights of the heading errors (wrapped to [-pi, pi)).
+        wgv: Weights of the speed errors.
         ws: Weight of the steering.
         wa: Weight of the acceleration.
-        min_acc: Lower bound of the acceleration, below 0, in metres a step squared.
+        min_acc: Lower bound of the acceleration, below 0, in metres per step squared.
         max_acc: Upper bound of the acceleration, above 0.
-        min_steer: Lower bound of the steering, below 0, in radians a step.
+        min_steer: Lower bound of the steering, below 0, in radians per step.
         max_steer: Upper bound of the steering, above 0.
 
     Returns:
         x, y, heading, speed, acceleration and steering, each of shape (N,).
 
     Raises:
-        InvalidArgumentError: An array does not fit N, N is 0, a value is not finite, or bounds do not enclose 0.
+        InvalidArgumentError: An array does not match N, N is 0, a value is not finite, or bounds do not enclose 0.
     """
-    from scipy.optimize import least_squares  # here, as it takes longer to load than everything else that samples need
+    from scipy.optimize import least_squares  # lazy: slower to import than everything else that sampling needs
 
     _check_bounds("acc", min_acc, max_acc)
     _check_bounds("steer", min_steer, max_steer)
@@ -106,31 +106,31 @@ def fit_ackerman_model_approximate(
     wgr: ArrayLike,
     wgv: ArrayLike,
 ) -> FittedPath:
-    """Return a path between goal states and the motion of a car, after five Gauss-Newton steps from the goals.
+    """Return a compromise between goal states and a car's motion, after five Gauss-Newton steps from the goals.
 
-    Unlike :func:`fit_ackerman_model_exact` the motion is a soft constraint: each state i should lead to the next
-    by ``x_(i+1) = x_i + v_i cos r_i``, ``y_(i+1) = y_i + v_i sin r_i``, ``r_(i+1) = r_i``, ``v_(i+1) = v_i``. Each step
-    takes the solution of the linear least-squares problem that has the smallest norm.
+    Unlike in :func:`fit_ackerman_model_exact`, the motion is a soft constraint: each state i should lead to the next by
+    ``x_(i+1) = x_i + v_i cos r_i``, ``y_(i+1) = y_i + v_i sin r_i``, ``r_(i+1) = r_i``, ``v_(i+1) = v_i``. Each
+    Gauss-Newton step takes the minimum-norm solution of the linear least-squares problem.
 
     Args:
         gx: Goal x in metres, shape (N,).
-        gy: Goal y in metres, scalar or shape (N,), as all that follow.
+        gy: Goal y in metres, scalar or shape (N,), like all following arguments.
         gr: Goal headings in radians.
-        gv: Goal speeds in metres a step.
-        wx: Weights of the x motion; the last is not used, as of ``wy``, ``wr`` and ``wv``.
+        gv: Goal speeds in metres per step.
+        wx: Weights of the x motion; the last is unused, also of ``wy``, ``wr`` and ``wv``.
         wy: Weights of the y motion.
         wr: Weights of the constant heading.
         wv: Weights of the constant speed.
-        wgx: Weights of the x distances to the goals.
-        wgy: Weights of the y distances to the goals.
-        wgr: Weights of the heading distances to the goals (wrapped to [-pi, pi)).
-        wgv: Weights of the speed distances to the goals.
+        wgx: Weights of the x errors.
+        wgy: Weights of the y errors.
+        wgr: Weights of the heading errors (wrapped to [-pi, pi)).
+        wgv: Weights of the speed errors.
 
     Returns:
         x, y, heading and speed, each of shape (N,).
 
     Raises:
-        InvalidArgumentError: An array does not fit N, N is 0, or a value is not finite.
+        InvalidArgumentError: An array does not match N, N is 0, or a value is not finite.
     """
     num_steps = _count_steps(gx)
     fit = _ApproximateFit(
@@ -156,14 +156,14 @@ class _ExactFit:
     control_weights: Float64Array  # (2 N,)
 
     def roll_out(self, controls: Float64Array) -> Float64Array:
-        """Return the states (4, N) that the controls lead to."""
+        """Return the states (4, N) resulting from the controls."""
         states = np.empty_like(self.start)
         states[2:] = self.start[2:] + np.cumsum(controls.reshape(2, -1), axis=1)
         states[:2] = self.start[:2] + np.cumsum(_velocities(states), axis=1)
         return states
 
     def residuals(self, controls: Float64Array) -> Float64Array:
-        """Return the weighted distances to the goals, then the weighted controls, shape (6 N,)."""
+        """Return the weighted goal errors, then the weighted controls, shape (6 N,)."""
         goal_residuals = self.goal_weights * _state_differences(self.roll_out(controls), self.goals)
         return np.concatenate([goal_residuals.ravel(), self.control_weights * controls])
 
@@ -171,8 +171,8 @@ class _ExactFit:
         """Return the derivatives of the residuals, shape (6 N, 2 N)."""
         num_steps = self.start.shape[1]
         states = self.roll_out(controls)
-        # a turn in step j turns all steps from j on, which moves x_i by -vy and y_i by vx of each of them up to i; an
-        # acceleration lengthens them
+        # Steering in step j turns the velocities of all steps from j on: x_i changes by their sum of -vy, y_i by
+        # that of vx. Acceleration lengthens them instead.
         vx, vy = _velocities(states)
         cos, sin = np.cos(states[2]), np.sin(states[2])
         blocks = np.zeros((6, num_steps, 2, num_steps))  # residual, step; control, step
@@ -191,10 +191,10 @@ class _ApproximateFit:
 
     goals: Float64Array  # (4, N)
     goal_weights: Float64Array  # (4, N)
-    motion_weights: Float64Array  # (4, N), the last column is not used
+    motion_weights: Float64Array  # (4, N), last column unused
 
     def residuals(self, states: Float64Array) -> Float64Array:
-        """Return the weighted distances to the goals, then how far each state misses the next, shape (8 N - 4,)."""
+        """Return the weighted goal errors, then the motion errors between successive states, shape (8 N - 4,)."""
         reached = states[:, :-1].copy()
         reached[:2] += _velocities(reached)
         goal_residuals = self.goal_weights * _state_differences(states, self.goals)
@@ -208,7 +208,7 @@ class _ApproximateFit:
         vx, vy = _velocities(states[:, :-1])
         cos, sin = np.cos(states[2, :-1]), np.sin(states[2, :-1])
         blocks = np.zeros((4, num_steps - 1, 4, num_steps))  # residual, step; state, step
-        # each state reached from the one before, less the state itself
+        # motion error: state predicted from the previous one, minus the state itself
         blocks[kinds, steps, kinds, steps] = 1.0
         blocks[kinds, steps, kinds, steps + 1] = -1.0
         blocks[0, steps, 2, steps], blocks[0, steps, 3, steps] = -vy, cos
@@ -218,7 +218,7 @@ class _ApproximateFit:
 
 
 def _velocities(states: Float64Array) -> Float64Array:
-    """Return the step (2, N) that each state (4, N) takes, in metres."""
+    """Return the displacement (2, N) of the step of each state (4, N), in metres."""
     velocities: Float64Array = states[3] * np.stack([np.cos(states[2]), np.sin(states[2])])
     return velocities
 
@@ -238,7 +238,7 @@ def _sums_since(terms: Float64Array) -> Float64Array:
 def _count_steps(gx: ArrayLike) -> int:
     shape = np.shape(gx)
     if len(shape) != 1 or shape[0] == 0:
-        raise InvalidArgumentError(f"gx has shape {shape}; pass one goal or more, shape (N,)")
+        raise InvalidArgumentError(f"gx has shape {shape}; pass at least one goal, shape (N,)")
     return cast("int", shape[0])
 
 

@@ -1,7 +1,6 @@
-"""Kinematic baselines: where agents get to if they go on as they do now; every model has to beat them.
+"""Kinematic baselines: agents keep their current motion. A minimum bar for every model.
 
-That is at constant velocity, or in the motion that is fitted to their past by least squares. The functions can be
-compiled by TorchScript.
+The motion is a constant velocity, or a least-squares fit to the past. TorchScript can compile the functions.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -14,17 +13,17 @@ BASELINES: Final[tuple[Baseline, ...]] = ("constant_velocity", "ctrv", "ctra")
 """Constant velocity, constant turn rate and velocity, constant turn rate and acceleration."""
 
 BASELINE_TITLES: Final[dict[str, str]] = {"constant_velocity": "constant velocity", "ctrv": "CTRV", "ctra": "CTRA"}
-"""What people read."""
+"""Names for display."""
 
 
 class MotionFit(NamedTuple):
-    """How agents move now.
+    """Current motion of agents.
 
     Attributes:
         speed_mps: Speed along the heading, below 0 for agents that reverse, (...,).
-        acceleration_mps2: What the speed grows by in a second, (...,).
+        acceleration_mps2: Change of the speed per second, (...,).
         yaw_rad: Heading, (...,).
-        yaw_rate_rad_s: What the heading grows by in a second, (...,).
+        yaw_rate_rad_s: Change of the heading per second, (...,).
     """
 
     speed_mps: torch.Tensor
@@ -36,28 +35,28 @@ class MotionFit(NamedTuple):
 def fit_motion(
     positions: torch.Tensor, yaws: torch.Tensor, is_known: torch.Tensor, step_time_s: float, with_acceleration: bool
 ) -> MotionFit:
-    """Return the motions that explain pasts best, in the sense of least squares.
+    """Return the motions that fit the past best in the least-squares sense.
 
-    The heading is a straight line in time through the current yaw. The distance, measured along the headings, is a
-    straight line in time that ends at the current position, or a parabola where the speed may change. Agents of whom
-    the current position or all earlier ones are not known stand still; with a single earlier one the speed is constant.
+    The heading is linear in time through the current yaw. The distance along the headings ends at the current position
+    and is linear in time, or a parabola if the speed may change. Agents whose current position or all earlier positions
+    are unknown stand still; with a single known earlier position the speed is constant.
 
     Args:
         positions: Past positions in metres, the current one first, (..., H + 1, 2), H >= 1.
-        yaws: Headings at these in radians, (..., H + 1).
-        is_known: Where they are known, bool (..., H + 1).
+        yaws: Headings at these positions in radians, (..., H + 1).
+        is_known: Mask of known positions, bool (..., H + 1).
         step_time_s: Seconds between two steps.
-        with_acceleration: Whether the speed may change.
+        with_acceleration: Whether to fit an acceleration.
     """
     steps = -torch.arange(positions.shape[-2], device=positions.device).to(positions.dtype)  # sums of these are exact
     weights = (is_known & is_known[..., :1]).to(positions.dtype)
     turns_rad = yaws - yaws[..., :1]
     turns_rad = torch.atan2(torch.sin(turns_rad), torch.cos(turns_rad))
     squares = _sum(weights * steps**2)
-    turn_rad = _ratio(_sum(weights * steps * turns_rad), squares)  # of a step
+    turn_rad = _ratio(_sum(weights * steps * turns_rad), squares)  # per step
 
-    # distances driven from the current position to earlier ones, backwards below 0: arcs of circles, whose chords lie
-    # along the headings midway, and are sinc of half the turn as long
+    # Signed distances from the current position to earlier ones, negative backwards. They are arcs of circles: a chord
+    # lies along the heading midway and is sinc of half the turn as long as the arc.
     headings_rad = yaws[..., :1] + turn_rad.unsqueeze(-1) * steps
     half_turns = 0.5 * (headings_rad - headings_rad[..., :1])
     middle = headings_rad[..., :1] + half_turns
@@ -66,23 +65,23 @@ def fit_motion(
     distances_m = chords_m / torch.sinc(half_turns / torch.pi).clamp(min=0.5)
 
     first = _sum(weights * steps * distances_m)
-    step_m = _ratio(first, squares)  # of a step
-    growth_m = torch.zeros_like(step_m)  # from a step to the next
+    step_m = _ratio(first, squares)  # per step
+    growth_m = torch.zeros_like(step_m)  # from step to step
     if with_acceleration:
         cubes, fourths = _sum(weights * steps**3), _sum(weights * steps**4)
         second = _sum(weights * steps**2 * distances_m)
-        # s = v t + w t^2: the normal equations by Cramer's rule; the growth is 2 w
+        # s = v t + w t^2: solve the normal equations by Cramer's rule; the growth is 2 w
         determinant = squares * fourths - cubes * cubes
-        is_curve = _sum(weights[..., 1:]) > 1.5  # one earlier position gives no curve
+        is_curve = _sum(weights[..., 1:]) > 1.5  # a single earlier position determines no parabola
         step_m = torch.where(is_curve, _ratio(first * fourths - second * cubes, determinant), step_m)
         growth_m = torch.where(is_curve, 2.0 * _ratio(second * squares - first * cubes, determinant), growth_m)
     return MotionFit(step_m / step_time_s, growth_m / step_time_s**2, yaws[..., 0], turn_rad / step_time_s)
 
 
 def displacements_of_motion(motion: MotionFit, num_steps: int, step_time_s: float) -> torch.Tensor:
-    """Return how far motions lead, (..., num_steps, 2) in metres from where the agents are now.
+    """Return the displacements of motions, (..., num_steps, 2) in metres from the current positions.
 
-    Each step goes along the heading at its middle. An agent that brakes stands once its speed is 0.
+    Each step follows the heading at its middle. A braking agent stops when its speed reaches 0.
 
     Args:
         motion: Shapes (...,).
@@ -112,17 +111,17 @@ def _ratio(numerator: torch.Tensor, denominator: torch.Tensor) -> torch.Tensor:
 
 
 def current_velocities(positions: torch.Tensor, is_known: torch.Tensor, step_time_s: float) -> torch.Tensor:
-    """Return velocities (..., 2) in m/s: from the nearest known earlier position to this one, over the time between.
+    """Return velocities (..., 2) in m/s between the nearest known earlier position and the current one.
 
-    A velocity is 0 where no earlier position, or not the current one, is known.
+    A velocity is 0 if the current position or all earlier positions are unknown.
 
     Args:
         positions: Past positions in metres, the current one first, (..., H + 1, 2), H >= 1.
-        is_known: Where they are known, bool (..., H + 1).
+        is_known: Mask of known positions, bool (..., H + 1).
         step_time_s: Seconds between two steps.
     """
     earlier = is_known[..., 1:]
-    steps_back = earlier.to(torch.int64).argmax(dim=-1) + 1  # the first that is known
+    steps_back = earlier.to(torch.int64).argmax(dim=-1) + 1  # nearest known position
     indices = steps_back.unsqueeze(-1).unsqueeze(-1).expand(positions[..., :1, :].shape)
     displacement_m = positions[..., 0, :] - positions.gather(-2, indices).squeeze(-2)
     velocities_mps = displacement_m / (steps_back.unsqueeze(-1) * step_time_s)
@@ -133,7 +132,7 @@ def current_velocities(positions: torch.Tensor, is_known: torch.Tensor, step_tim
 def displacements_at_constant_velocity(
     velocities_mps: torch.Tensor, num_steps: int, step_time_s: float
 ) -> torch.Tensor:
-    """Return how far agents get at their velocities, (..., num_steps, 2) in metres from where they are now.
+    """Return displacements at constant velocity, (..., num_steps, 2) in metres from the current positions.
 
     Args:
         velocities_mps: Shape (..., 2).
@@ -154,19 +153,19 @@ def baseline_displacements(
     step_time_s: float,
     past_step_time_s: float,
 ) -> torch.Tensor:
-    """Return how far agents get, (..., num_steps, 2) in metres from where they are now.
+    """Return displacements of a baseline, (..., num_steps, 2) in metres from the current positions.
 
-    Constant velocity is that between the current position and the nearest earlier one that is known. The others are
-    fitted to the whole past, see :func:`l5kit.kinematic.baselines.fit_motion`.
+    Constant velocity uses the current position and the nearest known earlier one. The other baselines are fitted to
+    the whole past, see :func:`l5kit.kinematic.baselines.fit_motion`.
 
     Args:
         baseline: One of ``BASELINES``.
         positions: Past positions in metres, the current one first, (..., H + 1, 2), H >= 1.
-        yaws: Headings at these in radians, (..., H + 1).
-        is_known: Where they are known, bool (..., H + 1).
+        yaws: Headings at these positions in radians, (..., H + 1).
+        is_known: Mask of known positions, bool (..., H + 1).
         num_steps: Steps ahead; the first is one step from now.
-        step_time_s: Seconds between two steps ahead.
-        past_step_time_s: Seconds between two past ones.
+        step_time_s: Seconds between two future steps.
+        past_step_time_s: Seconds between two past steps.
     """
     if baseline == "constant_velocity":
         velocities_mps = current_velocities(positions, is_known, past_step_time_s)

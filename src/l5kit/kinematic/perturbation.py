@@ -1,4 +1,4 @@
-"""What every perturbation of the AV's path offers."""
+"""Base class of perturbations of the AV's path."""
 
 from abc import ABC, abstractmethod
 
@@ -6,7 +6,7 @@ from l5kit._types import RecordArray
 
 
 class Perturbation(ABC):
-    """Base of the perturbations: an object that replaces the recorded path of the AV by another one."""
+    """Base of the perturbations: objects that replace the recorded path of the AV by another path."""
 
     @abstractmethod
     def perturb(self, history_frames: RecordArray, future_frames: RecordArray) -> tuple[RecordArray, RecordArray]:
@@ -21,10 +21,9 @@ class Perturbation(ABC):
         """
 
     def reseed(self, seed: int) -> None:  # noqa: B027 - perturbations that draw nothing have nothing to reseed
-        """Go on with the random stream that belongs to ``seed``; nothing happens in perturbations that draw no numbers.
+        """Restart the random stream from ``seed``; no effect on perturbations that draw no random numbers.
 
-        Each worker of a DataLoader calls this with a seed of its own, so that workers draw differently and
-        reproducibly.
+        Each worker of a DataLoader calls this with its own seed, so that workers draw different, reproducible numbers.
 
         Args:
             seed: At least 0.

@@ -1,6 +1,6 @@
-"""Perturbed states of the AV that a car could have reached, and from which it drives back to the recorded path.
+"""Recovery perturbation: reachable off-log states of the AV, from which it drives back to the recorded path.
 
-Everything is arithmetic on arrays of B windows at once; which arrays of a log these are is decided by whoever calls.
+All functions work on arrays of B windows; the caller chooses which arrays of a log to pass.
 """
 
 import math
@@ -21,52 +21,52 @@ from l5kit.kinematic.perturbation import Perturbation
 from l5kit.random.seeding import derive_rng
 
 FourNumbers: TypeAlias = tuple[float, float, float, float]
-"""Numbers of the four differences to the log: metres to the left, metres ahead, radians to the left, and m/s."""
+"""Order of the four offsets from the log: metres to the left, metres ahead, radians to the left, and m/s."""
 
 _TIME_BACK_S = 4.0
-"""Time after which the AV is where the log has it along the path, and before which it was."""
+"""Time before and after the current frame in which the AV deviates from its logged progress along the path."""
 
 _SECONDS_OF_DISTANCE = 1.5
 _LEAST_DISTANCE_M = 6.0
-"""The AV is back on the path after that time at its speed, and no sooner than after that distance.
+"""The AV is back on the path after driving this time at its speed, but at least this distance.
 
-Not longer, as cars steer late: planners that learned to come back over 2.5 s drove bends 0.2 m too far outside.
+Longer values teach late steering: planners trained to return over 2.5 s drove bends 0.2 m too far outside.
 """
 
 _KNOT_DISTANCE_M = 0.5
-"""Least distance of the points of a log that the path goes through, lest noise of a slow AV bends it."""
+"""Minimum distance between the logged points that define the path, so that noise of a slow AV does not bend it."""
 
 _STANDING_MPS = 0.3
 _SHARE_OF_STARTS = 0.3
-"""An AV that is slower stands, and that share of the perturbations gives it a speed."""
+"""A slower AV is stationary, and this share of the perturbations gives it a speed."""
 
 _SHARE_OF_ONE_KIND = 0.3
-"""Share of the draws that only move the AV along the path, and of those that only move it across."""
+"""Share of the draws that only move the AV along the path; the same share only moves it across."""
 
 _NUMBERS_OF_DRAW = 6
 _WINDOWS, _CHOSEN, _PERTURBED, _DRAWS, _OUTSIDE_LIMITS, _OVERLAPPING = range(6)
-"""Places of the numbers of :class:`RecoveryCounts` in their array."""
+"""Indices of the fields of :class:`RecoveryCounts` in the tally."""
 
 _YAW_NOISE_RAD = 1e-3
 _LEAST_TURNING_M = 0.05
-"""Yaw differences below, and curvatures of steps shorter than this, are noise."""
+"""Smaller yaw differences, and curvatures of shorter steps, are noise."""
 
 _REVERSING_M = -0.1
 _LEAST_STRETCH = 0.2
-"""Steps of a log below drive backwards; a path beside it is not shorter than that share of it."""
+"""Shorter (more negative) logged steps drive backwards; an offset path has at least this share of the logged length."""
 
 
 @dataclass(frozen=True)
 class RecoveryLimits:
-    """What a perturbed AV may do at most; the defaults are the comfort bounds of the driving score.
+    """Limits on the motion of a perturbed AV; the defaults are the comfort bounds of the driving score.
 
-    Where the log itself does more within a window, its most is the limit there.
+    If the log itself exceeds a limit within a window, its maximum there is the limit.
 
     Attributes:
-        deceleration_mps2: Largest braking, above 0.
-        acceleration_mps2: Largest acceleration along the heading, above 0.
-        lateral_mps2: Largest acceleration across the heading, above 0.
-        curvature: Largest curvature of the path of the rear axle in 1/m, above 0.
+        deceleration_mps2: Maximum braking, above 0.
+        acceleration_mps2: Maximum acceleration along the heading, above 0.
+        lateral_mps2: Maximum acceleration across the heading, above 0.
+        curvature: Maximum curvature of the path of the rear axle in 1/m, above 0.
 
     Raises:
         InvalidArgumentError: A limit is not above 0.
@@ -78,18 +78,18 @@ class RecoveryLimits:
     curvature: float = 0.3
 
     def __post_init__(self) -> None:
-        if not all(limit > 0 for limit in astuple(self)):  # also of NaN, which a smallest one does not tell
+        if not all(limit > 0 for limit in astuple(self)):  # rejects NaN too, unlike a test of the minimum
             raise InvalidArgumentError(f"RecoveryLimits: all limits must be above 0, got {self}")
 
 
 @dataclass(frozen=True)
 class AvPaths:
-    """Where the AV is in B windows of up to H history frames, newest first, and F future frames, nearest first.
+    """Logged poses of the AV in B windows of up to H history frames, newest first, and F future frames, nearest first.
 
     Attributes:
         poses: World x and y in metres and yaw in rad, float64 (B, H + F, 3).
         timestamps_ns: Times of the frames, int64 (B, H + F).
-        counts: History and future frames that each window has, int64 (2, B); the other columns mean nothing.
+        counts: Number of history and future frames of each window, int64 (2, B); the remaining columns are undefined.
         num_history: H, at least 1.
         size_m: Length and width of the AV.
 
@@ -113,13 +113,13 @@ class AvPaths:
 
 
 class AgentBoxes(NamedTuple):
-    """Boxes of the other agents in the frames of some of the windows of :class:`AvPaths`.
+    """Boxes of the other agents in the frames of some windows of :class:`AvPaths`.
 
     Attributes:
-        windows: Which windows.
+        windows: Indices of the windows.
         rows: Records with the fields ``centroid``, ``yaw`` and ``extent`` of agents, (N,), best read-only.
         starts: First row of each frame, int64 (b, H + F).
-        stops: The end of its rows, not included, int64 (b, H + F).
+        stops: End row of each frame, exclusive, int64 (b, H + F).
     """
 
     windows: slice
@@ -129,16 +129,16 @@ class AgentBoxes(NamedTuple):
 
 
 class RecoveryCounts(NamedTuple):
-    """What became of the windows that a :class:`RecoveryPerturbation` and its copies were given.
+    """Outcomes of the windows passed to a :class:`RecoveryPerturbation` and its copies.
 
-    Copies of a perturbation for threads count together, those in other processes for themselves.
+    Copies in the threads of a process share their counts; other processes count separately.
 
     Attributes:
-        windows: Windows with a whole future.
-        chosen: Those that were to be perturbed.
-        perturbed: Those that were; the others of the chosen ones are as in the log, as no draw fitted.
-        draws: Draws that were made.
-        outside_limits: Draws that no car could drive back from within the limits.
+        windows: Windows with a complete future.
+        chosen: Windows chosen for perturbation.
+        perturbed: Windows actually perturbed; the other chosen windows stay as logged, as no draw was valid.
+        draws: Number of draws.
+        outside_limits: Draws from which no car could return within the limits.
         overlapping: Draws in which the AV overlapped an agent.
     """
 
@@ -150,7 +150,7 @@ class RecoveryCounts(NamedTuple):
     overlapping: int
 
     def __str__(self) -> str:
-        """Return the shares in one line for display."""
+        """Return the shares as one line of text."""
         draws = max(self.draws, 1)
         return (
             f"perturbed {self.perturbed / max(self.windows, 1):.1%} of {self.windows:,} samples with a whole future; "
@@ -161,7 +161,7 @@ class RecoveryCounts(NamedTuple):
 
 
 class _Tally:
-    """Counts that all copies of their owner in this process add to."""
+    """Counts shared by all copies of their owner in this process."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(len(RecoveryCounts._fields), np.int64)
@@ -171,29 +171,29 @@ class _Tally:
 
 
 class RecoveryPerturbation(Perturbation):
-    """Puts the AV into a state beside the log that a car could have reached, and drives it back to the log.
+    """Perturbation that puts the AV into a reachable off-log state and drives it back to the log.
 
-    Offset, heading, distance along the path and speed are drawn. The past leads from the log to that state and the
-    future back, smoothly: along the path within 4 s, across it over max(6 m, 1.5 s of driving). Curvature and
-    acceleration are continuous at the current frame, paths never lead backwards, and the rear axle moves where the AV
-    heads to. A draw that exceeds the limits, or in which the AV overlaps an agent that it does not overlap in the log,
-    is drawn again; after ``num_draws`` the log is kept. So it is where the log drives backwards, is not finite, or its
-    timestamps do not ascend. Moved frames keep their z and lose roll and pitch.
+    Offset, heading, distance along the path and speed are drawn at random. The past leads smoothly from the log to that
+    state and the future back: along the path within 4 s, across it over max(6 m, 1.5 s of driving). Curvature and
+    acceleration are continuous at the current frame, paths never lead backwards, and the rear axle moves along the
+    heading. A draw is rejected if it exceeds the limits, or if the AV overlaps an agent that it does not overlap in the
+    log; after ``num_draws`` rejections the log is kept. The log is also kept if it drives backwards, is not finite, or
+    has timestamps that do not ascend. Moved frames keep z and lose roll and pitch.
 
-    Windows of a dataset bring agents and size of the AV with them. Every window takes as many random numbers as any
-    other, so that a batch gives the same bits as its windows one after the other.
+    Windows of a dataset supply the agents and the AV size. Every window consumes the same number of random numbers, so
+    a batch gives the same bits as its windows one by one.
 
     Args:
         perturb_prob: Probability that a window is perturbed, in [0, 1].
         std: Standard deviations of the normal draws: metres to the left and ahead, radians, m/s.
-        clip: Largest absolute values, to which draws are clipped.
-        limits: What the AV may do on its path.
-        num_draws: How often is drawn at most, at least 1.
-        seed: Decides the draws.
-        length_m: Length of the AV where :meth:`perturb` is called with frames alone, in metres.
+        clip: Maximum absolute values, to which draws are clipped.
+        limits: Limits on the motion of the AV.
+        num_draws: Maximum number of draws per window, at least 1.
+        seed: Seed of the draws.
+        length_m: Length of the AV in metres, used by :meth:`perturb`, which gets only frames.
 
     Raises:
-        InvalidArgumentError: An argument is out of its range.
+        InvalidArgumentError: An argument is out of range.
     """
 
     def __init__(
@@ -232,11 +232,11 @@ class RecoveryPerturbation(Perturbation):
 
     @property
     def counts(self) -> RecoveryCounts:
-        """What became of the windows so far."""
+        """Outcomes of the windows so far."""
         return RecoveryCounts(*self._tally.counts.tolist())
 
     def reseed(self, seed: int) -> None:
-        """Go on with the stream that belongs to the seed of the constructor and ``seed``.
+        """Restart the random stream from ``seed`` and the seed of the constructor.
 
         Args:
             seed: At least 0.
@@ -247,7 +247,7 @@ class RecoveryPerturbation(Perturbation):
         self.rng = derive_rng(seed, random_seed=self.seed)
 
     def perturb(self, history_frames: RecordArray, future_frames: RecordArray) -> tuple[RecordArray, RecordArray]:
-        """Return copies of the frames of one window, perturbed with probability ``perturb_prob``, without other agents.
+        """Return copies of the frames of one window, perturbed with probability ``perturb_prob``; agents are ignored.
 
         Args:
             history_frames: Frames with ``timestamp``, ``ego_translation`` and ``ego_rotation``, newest (the current
@@ -255,7 +255,7 @@ class RecoveryPerturbation(Perturbation):
             future_frames: Frames with the same fields, nearest first.
 
         Returns:
-            History and future frames in the order, the lengths and the record types of the arguments.
+            History and future frames with the order, lengths and record types of the arguments.
 
         Raises:
             InvalidArgumentError: ``history_frames`` is empty.
@@ -277,16 +277,16 @@ class RecoveryPerturbation(Perturbation):
         size_m: tuple[float, float],
         agents: Sequence[AgentBoxes] = (),
     ) -> None:
-        """Move the AV in the frames of B windows, in place, with probability ``perturb_prob`` each.
+        """Move the AV in the frames of B windows in place, each window with probability ``perturb_prob``.
 
         Args:
             frames: FRAME_DTYPE (B, H + F), history newest first, then the future.
-            counts: History and future frames that are there, (2, B); windows without all F are left as they are.
+            counts: Number of history and future frames, (2, B); windows with fewer than F future frames stay unchanged.
             num_history: H.
             size_m: Length and width of the AV.
-            agents: Boxes of the other agents; together they are of all windows, or there are none.
+            agents: Boxes of the other agents, together covering all windows; may be empty.
         """
-        # columns that a window has no frame for may hold anything
+        # columns without a frame may hold anything
         columns = np.arange(frames.shape[1])
         in_future = columns >= num_history
         is_there = columns - num_history * in_future < counts[in_future.astype(np.int64)].T
@@ -299,23 +299,23 @@ class RecoveryPerturbation(Perturbation):
         frames["ego_rotation"][is_moved] = yaws_as_rotations33(moved[is_moved][:, 2])
 
     def move_paths(self, paths: AvPaths, agents: Sequence[AgentBoxes] = ()) -> tuple[Float64Array, BoolArray]:
-        """Return the perturbed poses of the AV, (B, H + F, 3), and which differ from the log, (B, H + F).
+        """Return the perturbed poses of the AV, (B, H + F, 3), and a mask of the moved ones, (B, H + F).
 
         Args:
-            paths: Where the log has the AV.
-            agents: As for :meth:`move_frames`.
+            paths: Logged poses of the AV.
+            agents: As in :meth:`move_frames`.
         """
         num_windows, num_frames = paths.timestamps_ns.shape
         moved, is_moved = paths.poses.copy(order="C"), np.zeros((num_windows, num_frames), np.bool_)
         num_future = num_frames - paths.num_history
         is_whole = (paths.counts[1] == num_future) & (num_future > 0)
 
-        # one row of random numbers for each whole window, in their order, and the same number for all of them: so the
-        # stream is where it would be after the windows one by one, however often each is drawn anew
+        # Draw one row of random numbers of fixed length for each complete window. The stream is then the same as for
+        # windows one by one, however many draws each of them needs.
         uniforms = np.ones((num_windows, 1 + _NUMBERS_OF_DRAW * self.num_draws))
         uniforms[is_whole] = self.rng.random((int(is_whole.sum()), uniforms.shape[1]))
 
-        # contiguous, lest the kernel be compiled for other layouts of the same numbers
+        # contiguous, to avoid compiling the kernel for other layouts
         poses, stamps_ns = np.ascontiguousarray(paths.poses), np.ascontiguousarray(paths.timestamps_ns)
         limits = tuple(map(float, astuple(self.limits)))
         counted = np.zeros_like(self._tally.counts)
@@ -335,12 +335,12 @@ class RecoveryPerturbation(Perturbation):
                 drawing,
                 _Moved(moved[part], is_moved[part], counted),
             )
-        self._tally.counts += counted  # one call of NumPy, which threads cannot interrupt
+        self._tally.counts += counted  # a single NumPy call, which other threads cannot interrupt
         return moved, is_moved
 
 
 class _Logs(NamedTuple):
-    """The fields of :class:`AvPaths` for some windows, and which of them have a whole future, (B,)."""
+    """Fields of :class:`AvPaths` for some windows, and a mask of windows with a complete future, (B,)."""
 
     poses: Float64Array
     stamps_ns: Int64Array
@@ -352,7 +352,7 @@ class _Logs(NamedTuple):
 
 
 class _Boxes(NamedTuple):
-    """The fields of :class:`AgentBoxes` but for the windows."""
+    """Fields of :class:`AgentBoxes` without ``windows``."""
 
     rows: RecordArray
     starts: Int64Array
@@ -360,7 +360,7 @@ class _Boxes(NamedTuple):
 
 
 class _Drawing(NamedTuple):
-    """The fields of :class:`RecoveryPerturbation`, its limits in their order, and uniform numbers for each window."""
+    """Fields of :class:`RecoveryPerturbation`, its limits in order, and uniform random numbers for each window."""
 
     probability: float
     std: tuple[float, ...]
@@ -370,7 +370,7 @@ class _Drawing(NamedTuple):
 
 
 class _Moved(NamedTuple):
-    """What :meth:`RecoveryPerturbation.move_paths` returns for some windows, and the numbers of the tally."""
+    """Result of :meth:`RecoveryPerturbation.move_paths` for some windows, and the counts of the tally."""
 
     poses: Float64Array
     is_moved: BoolArray
@@ -378,7 +378,7 @@ class _Moved(NamedTuple):
 
 
 class _Car(NamedTuple):
-    """Length and width of the AV, how far its rear axle is behind its centre, and the largest curvature in 1/m."""
+    """Length and width of the AV, distance of its rear axle behind its centre, and maximum curvature in 1/m."""
 
     length_m: float
     width_m: float
@@ -387,19 +387,19 @@ class _Car(NamedTuple):
 
 
 class _Log(NamedTuple):
-    """The N frames of a window in their order of time.
+    """Frames of a window in order of time, N.
 
     Attributes:
         car: The AV.
         window: The window.
-        columns: The columns of the frames in the window, (N,).
-        current: Which of them is the current one.
+        columns: Columns of the frames in the window, (N,).
+        current: Index of the current frame.
         x_m: World x of the centre of the AV in the current frame.
-        y_m: World y.
-        times_s: Times from the current frame on, (N,).
-        poses: x and y of the rear axle from that centre on, and continuous yaw, (N, 3).
-        distances_m: The distance along the log from the current frame on, (N,).
-        knots: Distance, x, y and yaw of frames that lie apart, (K, 4).
+        y_m: World y of that centre.
+        times_s: Times relative to the current frame, (N,).
+        poses: x and y of the rear axle relative to that centre, and unwrapped yaw, (N, 3).
+        distances_m: Distance along the log relative to the current frame, (N,).
+        knots: Distance, x, y and yaw of frames with a minimum spacing, (K, 4).
         speed_mps: Speed in the current frame.
     """
 
@@ -417,7 +417,7 @@ class _Log(NamedTuple):
 
 
 class _Path(NamedTuple):
-    """Poses of the rear axle from where the centre is in the log, (N, 3), and where they differ from the log, (N,)."""
+    """Poses of the rear axle relative to the logged centre, (N, 3), and a mask of the moved ones, (N,)."""
 
     poses: Float64Array
     is_moved: BoolArray
@@ -425,10 +425,10 @@ class _Path(NamedTuple):
 
 @kernel_jit
 def _fading_offset(x: float, length: float, offset: float, slope: float) -> tuple[float, float]:
-    """Return an offset and its slope at ``x``: given ones at 0, none from ``length`` on, and none up to ``-length``.
+    """Return an offset and its slope at ``x``: the given values at 0, zero from ``length`` on and up to ``-length``.
 
-    Ahead it is the cubic that ends flat; behind the quintic with the same value, slope and bend at 0 that begins flat
-    and straight. So whatever goes along it has no jump of curvature, or of acceleration, at 0.
+    For x > 0 it is a cubic that ends flat; for x < 0 a quintic that starts flat and straight, with the same value,
+    slope and second derivative at 0. So curvature and acceleration do not jump at 0.
     """
     q = abs(x) / length
     if q >= 1.0:
@@ -437,7 +437,7 @@ def _fading_offset(x: float, length: float, offset: float, slope: float) -> tupl
     if x >= 0.0:
         value = (offset * (1.0 + 2.0 * q) + rise * q) * left * left
         return value, (6.0 * offset * q * (q - 1.0) + rise * left * (1.0 - 3.0 * q)) / length
-    # (1 - q)^3 (a + b q + c q^2), of the distance q behind
+    # (1 - q)^3 (a + b q + c q^2) of the distance q before 0
     a, b = offset, 3.0 * offset - rise
     c = 0.5 * (-6.0 * offset - 4.0 * rise + 6.0 * b - 6.0 * a)
     inner = a + b * q + c * q * q
@@ -449,7 +449,7 @@ def _fading_offset(x: float, length: float, offset: float, slope: float) -> tupl
 def _on_path(knots: Float64Array, distance_m: float, most_curvature: float) -> tuple[float, ...]:
     """Return x, y, yaw and curvature after a distance on the path through knots (distance, x, y, yaw).
 
-    Before the first and beyond the last knot it goes on in an arc.
+    The path continues as an arc before the first and after the last knot.
     """
     last = len(knots) - 1
     if last == 0:
@@ -466,7 +466,7 @@ def _on_path(knots: Float64Array, distance_m: float, most_curvature: float) -> t
     before, after = knots[low], knots[high]
     length = after[0] - before[0]
     curvature = (after[3] - before[3]) / length
-    # beyond both ends an arc, whose chord is its length times sinc of half the turn
+    # beyond the ends: an arc, whose chord is sinc of half the turn times its length
     if distance_m < before[0] or distance_m > after[0]:
         end = before if distance_m < before[0] else after
         curvature = min(max(curvature, -most_curvature), most_curvature)
@@ -475,7 +475,7 @@ def _on_path(knots: Float64Array, distance_m: float, most_curvature: float) -> t
         chord = gone * (math.sin(half) / half if abs(half) > 1e-6 else 1.0)
         yaw = end[3] + half
         return end[1] + chord * math.cos(yaw), end[2] + chord * math.sin(yaw), end[3] + 2.0 * half, curvature
-    # the rear axle moves where the AV heads to, so that the headings are the tangents of a cubic between two knots
+    # the rear axle moves along the heading, so headings are the tangents of the cubic between two knots
     u = (distance_m - before[0]) / length
     h_start, h_end = (1.0 + 2.0 * u) * (1.0 - u) ** 2, u * u * (3.0 - 2.0 * u)
     t_start, t_end = u * (1.0 - u) ** 2 * length, u * u * (u - 1.0) * length
@@ -486,7 +486,7 @@ def _on_path(knots: Float64Array, distance_m: float, most_curvature: float) -> t
 
 @kernel_jit
 def _extremes(path: Float64Array, times_s: Float64Array) -> tuple[float, float, float, float]:
-    """Return most braking, acceleration along and across, and curvature on a path (N, 3) of the rear axle."""
+    """Return the maximum braking, acceleration along and across, and curvature on a path (N, 3) of the rear axle."""
     braking = along = across = bend = 0.0
     speed_before, step_before = 0.0, 0.0
     for i in range(len(path) - 1):
@@ -507,7 +507,7 @@ def _extremes(path: Float64Array, times_s: Float64Array) -> tuple[float, float, 
 
 @kernel_jit
 def _read_log(logs: _Logs, window: int, car: _Car) -> tuple[bool, _Log]:
-    """Return whether the log of a window is one that the AV can be moved on, and that log."""
+    """Return whether the AV can be moved on the log of a window, and that log."""
     current, num = logs.counts[0, window] - 1, logs.counts[0, window] + logs.counts[1, window]
     columns, times_s, poses, distances_m = np.empty(num, np.int64), np.empty(num), np.empty((num, 3)), np.zeros(num)
     x_m, y_m = logs.poses[window, 0, 0], logs.poses[window, 0, 1]
@@ -518,7 +518,7 @@ def _read_log(logs: _Logs, window: int, car: _Car) -> tuple[bool, _Log]:
         yaw = logs.poses[window, column, 2]
         if i > 0:
             is_usable &= times_s[i] > times_s[i - 1]
-            # headings go on by the shorter turn
+            # unwrap the heading
             turn = yaw - poses[i - 1, 2]
             yaw -= 2.0 * math.pi * math.floor(turn / (2.0 * math.pi) + 0.5)
         poses[i, 0] = logs.poses[window, column, 0] - x_m - car.rear_m * math.cos(yaw)
@@ -526,7 +526,7 @@ def _read_log(logs: _Logs, window: int, car: _Car) -> tuple[bool, _Log]:
         poses[i, 2] = yaw
         is_usable &= math.isfinite(poses[i, 0] + poses[i, 1] + yaw)
 
-    # the distance that the rear axle drives, a little backwards for none
+    # signed distance driven by the rear axle
     for i in range(1, num):
         yaw = 0.5 * (poses[i - 1, 2] + poses[i, 2])
         step_m = (poses[i, 0] - poses[i - 1, 0]) * math.cos(yaw) + (poses[i, 1] - poses[i - 1, 1]) * math.sin(yaw)
@@ -542,8 +542,8 @@ def _read_log(logs: _Logs, window: int, car: _Car) -> tuple[bool, _Log]:
 
 @kernel_jit
 def _find_knots(poses: Float64Array, distances_m: Float64Array, current: int) -> Float64Array:
-    """Return frames that lie apart, the current one among them, as knots (distance, x, y, yaw), (K, 4)."""
-    first = current  # backwards from the current frame, and then, from there on, forwards
+    """Return frames with a minimum spacing, including the current one, as knots (distance, x, y, yaw), (K, 4)."""
+    first = current  # first backwards from the current frame, then forwards
     is_knot = np.zeros(len(poses), np.bool_)
     is_knot[current] = True
     for i in range(current - 1, -1, -1):
@@ -564,9 +564,9 @@ def _find_knots(poses: Float64Array, distances_m: Float64Array, current: int) ->
 
 @kernel_jit
 def _draw(drawing: _Drawing, uniforms: Float64Array, speed_mps: float) -> tuple[float, float, float, float]:
-    """Return metres to the left and ahead, radians and m/s of a draw, of six uniform numbers."""
+    """Return metres to the left and ahead, radians and m/s of a draw from six uniform numbers."""
     std, most = drawing.std, drawing.most
-    # normal numbers in pairs (Box and Muller, 1958)
+    # pairs of normal numbers (Box and Muller, 1958)
     far_a, far_b = math.sqrt(-2.0 * math.log(1.0 - uniforms[1])), math.sqrt(-2.0 * math.log(1.0 - uniforms[3]))
     angle_a, angle_b = 2.0 * math.pi * uniforms[2], 2.0 * math.pi * uniforms[4]
     left_m = min(max(std[0] * far_a * math.cos(angle_a), -most[0]), most[0])
@@ -574,7 +574,7 @@ def _draw(drawing: _Drawing, uniforms: Float64Array, speed_mps: float) -> tuple[
     turn_rad = min(max(std[2] * far_b * math.cos(angle_b), -most[2]), most[2])
     faster_mps = min(max(std[3] * far_b * math.sin(angle_b), -most[3]), most[3])
 
-    # some draws move the AV only along the path or only across it; who stands seldom gets a speed, and nobody reverses
+    # Some draws move the AV only along or only across the path. A stationary AV rarely gets a speed; none reverses.
     if uniforms[0] < _SHARE_OF_ONE_KIND:
         left_m, turn_rad = 0.0, 0.0
     elif uniforms[0] < 2.0 * _SHARE_OF_ONE_KIND:
@@ -586,12 +586,12 @@ def _draw(drawing: _Drawing, uniforms: Float64Array, speed_mps: float) -> tuple[
 
 @kernel_jit
 def _lead_back(log: _Log, drawn: tuple[float, float, float, float]) -> tuple[bool, _Path]:
-    """Return whether there is a path of the AV with a draw, and that path."""
+    """Return whether a draw gives a path of the AV, and that path."""
     left_m, ahead_m, turn_rad, faster_mps = drawn
     car, distances_m, current = log.car, log.distances_m, log.current
     path, is_moved = log.poses.copy(), np.zeros(len(log.poses), np.bool_)
 
-    # along: a difference to the log's distance that fades within a time; the AV waits where it would drive backwards
+    # along: an offset from the logged distance that fades over time; the AV waits instead of driving backwards
     along_m = np.empty(len(path))
     for i in range(len(path)):
         along_m[i] = distances_m[i] + _fading_offset(log.times_s[i], _TIME_BACK_S, ahead_m, faster_mps)[0]
@@ -600,7 +600,7 @@ def _lead_back(log: _Log, drawn: tuple[float, float, float, float]) -> tuple[boo
     for i in range(current - 1, -1, -1):
         along_m[i] = min(along_m[i], along_m[i + 1])
 
-    # across: an offset that fades with the distance; drawn is that of the centre, and the rear axle has less of a turn
+    # Across: an offset that fades with distance. The draw is for the centre; a turn moves the rear axle less.
     distance_m = max(_LEAST_DISTANCE_M, _SECONDS_OF_DISTANCE * (log.speed_mps + faster_mps))
     start_m = along_m[current]
     offset_m = left_m - car.rear_m * math.sin(turn_rad)
@@ -611,7 +611,7 @@ def _lead_back(log: _Log, drawn: tuple[float, float, float, float]) -> tuple[boo
         if beside_m == 0.0 and steepness == 0.0 and along_m[i] == distances_m[i]:
             continue
         x, y, yaw, bend = _on_path(log.knots, along_m[i], car.most_curvature)
-        stretch = 1.0 - bend * beside_m  # a path to the left of a left turn is shorter
+        stretch = 1.0 - bend * beside_m  # inside a bend the offset path is shorter
         if stretch < _LEAST_STRETCH:
             return False, _Path(path, is_moved)
         path[i, 0], path[i, 1] = x - beside_m * math.sin(yaw), y + beside_m * math.cos(yaw)
@@ -622,7 +622,7 @@ def _lead_back(log: _Log, drawn: tuple[float, float, float, float]) -> tuple[boo
 
 @kernel_jit
 def _overlaps(log: _Log, path: _Path, boxes: _Boxes) -> bool:
-    """Tell whether the AV overlaps on its path an agent that it does not overlap in the log."""
+    """Return whether the AV on its path overlaps an agent that it does not overlap in the log."""
     length_m, width_m, rear_m, _ = log.car
     own_reach = 0.5 * math.sqrt(length_m * length_m + width_m * width_m)
     for i in range(len(path.poses)):
@@ -638,7 +638,7 @@ def _overlaps(log: _Log, path: _Path, boxes: _Boxes) -> bool:
             reach = own_reach + 0.5 * (length + width)
             if dx * dx + dy * dy > reach * reach:
                 continue
-            # relative to the AV, as differences of world coordinates are exact
+            # relative to the AV: differences of world coordinates are exact
             box = (dx, dy, np.float64(agent.yaw), length, width)
             if not boxes_overlap((0.0, 0.0, yaw, length_m, width_m), box):
                 continue
@@ -657,7 +657,7 @@ def _overlaps(log: _Log, path: _Path, boxes: _Boxes) -> bool:
 
 @kernel_jit
 def _move_paths(logs: _Logs, boxes: _Boxes, drawing: _Drawing, moved: _Moved) -> None:
-    """Move the AV in windows."""
+    """Move the AV in some windows."""
     counted = moved.counted
     car = _Car(logs.length_m, logs.width_m, REAR_AXLE_SHARE * logs.length_m, drawing.limits[3])
     for window in range(len(logs.poses)):

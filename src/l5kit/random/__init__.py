@@ -1,4 +1,4 @@
-"""Seeded generators of random samples."""
+"""Random generators with seeds."""
 
 from l5kit.random.random_generator import (
     GaussianRandomGenerator,

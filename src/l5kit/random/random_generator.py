@@ -1,4 +1,4 @@
-"""Generators that return one random sample a call."""
+"""Random generators that return one sample per call."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -11,11 +11,11 @@ from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.random.seeding import derive_rng
 
 Parameter = float | Sequence[float] | NumericArray
-"""A parameter of a distribution, a scalar or one value for each dimension."""
+"""Parameter of a distribution: a scalar or one value per dimension."""
 
 
 class RandomGenerator(ABC):
-    """Base of the generators: an object that returns one sample when called without arguments.
+    """Base of the generators: objects that return one sample when called without arguments.
 
     Subclasses implement ``_sample``, and ``reseed`` if they draw numbers.
     """
@@ -25,10 +25,9 @@ class RandomGenerator(ABC):
         return self._sample()
 
     def reseed(self, seed: int) -> None:  # noqa: B027 - generators that draw nothing have nothing to reseed
-        """Go on with the random stream that belongs to ``seed``; nothing happens in generators that draw no numbers.
+        """Restart the random stream from ``seed``; no effect on generators that draw no random numbers.
 
-        Each worker of a DataLoader calls this with a seed of its own, so that workers draw differently and
-        reproducibly.
+        Each worker of a DataLoader calls this with its own seed, so that workers draw different, reproducible numbers.
 
         Args:
             seed: At least 0.
@@ -43,7 +42,7 @@ class RandomGenerator(ABC):
 
 
 class LambdaRandomGenerator(RandomGenerator):
-    """Returns what a function returns.
+    """Generator that returns the results of a function.
 
     Args:
         sampling_function: Called without arguments for every sample.
@@ -57,12 +56,12 @@ class LambdaRandomGenerator(RandomGenerator):
 
 
 class ReplayRandomGenerator(RandomGenerator):
-    """Returns given values one after the other, as arrays.
+    """Generator that returns given values one after the other, as arrays.
 
-    Calls beyond the last value raise an ``IndexOutOfRangeError`` (an ``IndexError``); there is no way back.
+    Calls after the last value raise an ``IndexOutOfRangeError`` (an ``IndexError``); the replay cannot be restarted.
 
     Args:
-        values: The samples, one a call.
+        values: The samples, one per call.
     """
 
     def __init__(self, values: Sequence[object] | NumericArray) -> None:
@@ -78,15 +77,15 @@ class ReplayRandomGenerator(RandomGenerator):
 
 
 class GaussianRandomGenerator(RandomGenerator):
-    """Draws from a normal distribution with a generator of its own, ``rng``.
+    """Generator of normally distributed samples, with its own random stream ``rng``.
 
     Until ``reseed`` is called the samples are those of ``np.random.default_rng(random_seed)``; after ``reseed(s)`` they
     depend on ``random_seed`` and ``s`` (on ``s`` alone if ``random_seed`` is None).
 
     Args:
-        mean: Of each dimension, broadcast against ``std``.
+        mean: Mean of each dimension, broadcast against ``std``.
         std: Standard deviation of each dimension, at least 0.
-        random_seed: None takes fresh entropy from the operating system.
+        random_seed: Seed; None takes fresh entropy from the operating system.
 
     Raises:
         InvalidArgumentError: A standard deviation is negative.
@@ -101,7 +100,7 @@ class GaussianRandomGenerator(RandomGenerator):
         self.rng = np.random.default_rng(random_seed)
 
     def reseed(self, seed: int) -> None:
-        """Go on with the stream that belongs to ``random_seed`` and ``seed``.
+        """Restart the random stream from ``random_seed`` and ``seed``.
 
         Args:
             seed: At least 0.
@@ -116,16 +115,16 @@ class GaussianRandomGenerator(RandomGenerator):
 
 
 class UniformRandomGenerator(RandomGenerator):
-    """Draws from a uniform distribution over [low, high).
+    """Generator of samples distributed uniformly over [low, high).
 
-    By default the numbers come from NumPy's global state, as in L5Kit 1.x (``np.random.seed`` governs them). With
-    ``random_seed`` or ``rng``, and after ``reseed``, they come from a generator of its own.
+    By default, numbers come from NumPy's global state, as in L5Kit 1.x (seeded by ``np.random.seed``). With
+    ``random_seed`` or ``rng``, or after ``reseed``, they come from a private generator.
 
     Args:
         low: Lower bound of each dimension, broadcast against ``high``.
         high: Upper bound of each dimension.
-        random_seed: Seed of an own generator.
-        rng: An own generator, instead of ``random_seed``.
+        random_seed: Seed of a private generator.
+        rng: Private generator, instead of ``random_seed``.
 
     Raises:
         InvalidArgumentError: Both ``random_seed`` and ``rng`` are given.
@@ -147,7 +146,7 @@ class UniformRandomGenerator(RandomGenerator):
         self.rng = rng if random_seed is None else np.random.default_rng(random_seed)
 
     def reseed(self, seed: int) -> None:
-        """Go on with an own generator, whose stream belongs to ``random_seed`` and ``seed``.
+        """Restart with a private generator seeded by ``random_seed`` and ``seed``.
 
         Args:
             seed: At least 0.

@@ -1,4 +1,4 @@
-"""Random streams that belong to one process or worker."""
+"""Seeds: random streams of processes, workers and objects."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from l5kit.errors import InvalidArgumentError
 def derive_rng(seed: int, *, random_seed: int | None = None) -> np.random.Generator:
     """Return a generator whose stream depends on a worker's seed and on the seed of the object that draws from it.
 
-    Equal arguments give equal streams; different ones give streams that are independent of each other, and of
+    Equal arguments give equal streams. Streams of different arguments are independent of each other and of
     ``np.random.default_rng(random_seed)``.
 
     Args:
@@ -26,11 +26,11 @@ def derive_rng(seed: int, *, random_seed: int | None = None) -> np.random.Genera
 
 
 def split_seed(seed: int, num_seeds: int) -> list[int]:
-    """Return seeds that depend on one seed and are independent of each other, one for each part of an object.
+    """Return seeds derived from one seed and independent of each other, one for each part of an object.
 
     Args:
         seed: At least 0.
-        num_seeds: How many to make.
+        num_seeds: Number of seeds.
 
     Raises:
         InvalidArgumentError: ``seed`` is negative.
@@ -40,20 +40,20 @@ def split_seed(seed: int, num_seeds: int) -> list[int]:
 
 
 def mix_seeds(*seeds: int) -> int:
-    """Return one seed that depends on several, also on their order, and is independent of that of other values.
+    """Return one seed that depends on several seeds and their order, independent of the results for other seeds.
 
     Args:
         *seeds: Each at least 0.
 
     Returns:
-        At least 0 and below 2 to the power of 63.
+        Seed of at least 0 and below 2 to the power of 63.
 
     Raises:
         InvalidArgumentError: A seed is negative.
     """
     for seed in seeds:
         _check_seed("a seed", seed)
-    entropy = [len(seeds)]  # and each value with its length in words, so that (1, 2**32) is not (1, 0, 1)
+    entropy = [len(seeds)]  # with the length of each seed in words, so that (1, 2**32) differs from (1, 0, 1)
     for seed in map(int, seeds):
         words = [seed >> shift & 0xFFFFFFFF for shift in range(0, max(seed.bit_length(), 1), 32)]
         entropy += [len(words), *words]

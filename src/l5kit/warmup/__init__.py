@@ -1,1 +1,1 @@
-"""Kernels compiled ahead of use, and the workloads that do so, which the benchmarks of a checkout measure as well."""
+"""Warm-up: ahead-of-use compilation of the kernels, and the workloads it runs, which the benchmarks also measure."""

@@ -1,4 +1,4 @@
-"""A log of three seconds with its map, just large enough for every kind of sample, mask and question to the map."""
+"""Small log: three seconds with a map, just enough for every kind of sample, mask and map query."""
 
 import json
 from pathlib import Path
@@ -21,14 +21,14 @@ _LANE_WIDTH_M = 4.0
 _WORLD_TO_ECEF = np.array(
     [[0.0, 0.0, 1.0, 6_378_137.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
 )
-"""A world whose origin lies where the equator meets the prime meridian."""
+"""World frame with its origin where the equator meets the prime meridian."""
 
 
 def write_small_log(folder: Path) -> DatasetFiles:
-    """Write the log, its map and its ``meta.json`` into an empty folder, in the published layout."""
+    """Write the small log, its map and its ``meta.json`` into an empty folder, in the published layout."""
     for name in ("scenes", "semantic_map"):
         (folder / name).mkdir()
-    # a road of three lanes along straight lines of points 10 m apart, of which a light controls the first; a crosswalk
+    # a road of three straight lanes with points 10 m apart, the first controlled by a light; a crosswalk
     builder = MapBuilder(_WORLD_TO_ECEF)
     builder.add_traffic_light(_LIGHT, np.array([[60.0, 6.0, 5.0]]), faces=[_FACE])
     builder.add_traffic_light_face(_FACE, kind="signal_green_face")
@@ -42,8 +42,8 @@ def write_small_log(folder: Path) -> DatasetFiles:
     meta = {"world_to_ecef": _WORLD_TO_ECEF.tolist(), "ecef_to_aerial": np.linalg.inv(_WORLD_TO_ECEF).tolist()}
     (folder / "meta.json").write_text(json.dumps(meta), "utf-8")
 
-    # a scene in which the AV and two cars drive along the road, and a pedestrian walks beside it, whose velocity is
-    # that of its positions, as the log does not tell it
+    # A scene in which the AV and two cars drive along the road and a pedestrian walks beside it. The pedestrian has no
+    # logged velocity, so it is computed from the positions.
     times_s = np.arange(_NUM_FRAMES) / 10
     starts_m = np.array([(20.0, 0.0), (-5.0, _LANE_WIDTH_M), (15.0, -6.0)])
     velocities_mps = np.array([(8.0, 0.0), (9.0, 0.0), (1.0, 0.2)])

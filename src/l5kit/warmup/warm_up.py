@@ -1,4 +1,4 @@
-"""Compilation of the kernels ahead of use, for images of containers and for CI."""
+"""Compilation of the kernels ahead of use, for container images and CI."""
 
 import os
 import tempfile
@@ -78,12 +78,12 @@ _BATCH_SIZE = 4
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What warming up has done.
+    """Result of a warm-up.
 
     Attributes:
-        seconds: How long it took.
+        seconds: Duration.
         was_cold: Whether any kernel had to be compiled.
-        cache_folder: The folder whose subfolders hold the compiled kernels.
+        cache_folder: Folder whose subfolders hold the compiled kernels.
     """
 
     seconds: float
@@ -92,12 +92,12 @@ class WarmUp:
 
 
 def warm_up(*, progress: Progress | None = None) -> WarmUp:
-    """Compile all kernels that samples, vectors, maps, masks and the closed loop need, if they are not on disk already.
+    """Compile all kernels for samples, vectors, maps, masks and the closed loop that are not on disk yet.
 
-    They are used once, on a log of three seconds in a temporary folder; those that are used first come first.
+    The kernels are run once on a log of three seconds in a temporary folder; those needed first are compiled first.
 
     Args:
-        progress: Called with the number of steps done and of all steps.
+        progress: Called with the number of steps done and the total.
     """
     compiled: list[bool] = []
     watch = CompilationWatch(lambda: compiled.append(True))
@@ -114,7 +114,7 @@ def warm_up(*, progress: Progress | None = None) -> WarmUp:
     finally:
         watch.stop()
     seconds = time.perf_counter() - start
-    # kernels lie in a folder for each package, all of them in the one that two packages far apart share
+    # each package has its own kernel folder; the common parent of two distant packages contains all of them
     folders = [str(kernel.stats.cache_path) for kernel in (draw_shapes, read_varint)]
     return WarmUp(seconds, bool(compiled), Path(os.path.commonpath(folders)))
 
@@ -133,14 +133,14 @@ def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
         partial(_ask_map, files),
         partial(compute_agents_mask, log, MaskThresholds(0.5)),
         *(partial(_draw, workload, files, log, raster_params=values) for workload, values in rasters),
-        # a picture is turned as aerial pictures are
+        # rotate an image like an aerial image
         partial(turn_and_scale, picture, 0.1, (6, 6), 4, np.empty((3, 4, 4), np.uint8), upside_down=False),
         *(partial(_draw, workload, files, log) for workload in (URBAN_DRIVER, SAFEPATHNET)),
         partial(_draw, URBAN_DRIVER, files, log, data_generation_params=by_distance),
         partial(_draw, AGENT_STUB, files, log, model_params={"history_step_size": 2, "future_step_size": 2}),
         partial(get_agent_context, 5, log.frames, log.agents, log.tl_faces, 2, 2),
         partial(_drive, files, log),
-        # an agent appears in a closed loop, which none of the small log does
+        # an agent that appears in closed loop, which does not happen in the small log
         partial(find_blocked, np.array([0, 1]), boxes, boxes, is_there, is_there),
         partial(_observe, files, log),
         partial(_reward, files),
@@ -148,7 +148,7 @@ def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
 
 
 def _ask_map(files: DatasetFiles) -> None:
-    """Ask a map for lines, bounds and neighbourhoods."""
+    """Query a map for lines, bounds and neighbourhoods."""
     semantic_map = open_map(files)
     if semantic_map is None:
         raise InvalidArgumentError(f"a map and meta.json must lie beside {files.dataset}")
@@ -162,7 +162,7 @@ def _ask_map(files: DatasetFiles) -> None:
 def _draw(
     workload: Workload | VectorWorkload, files: DatasetFiles, log: ChunkedDataset, **changes: Mapping[str, object]
 ) -> None:
-    """Draw a sample and a batch of a workload with some changes to its configuration, by section."""
+    """Draw a sample and a batch of a workload, with changes to sections of its configuration."""
     cfg = config_with_files(workload, files)
     for section, values in changes.items():
         cfg[section].update(values)
@@ -172,9 +172,9 @@ def _draw(
 
 
 def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
-    """Drive a scene in closed loop with the rules of 1.5, by the planner by rules, and by IDM, which is scored.
+    """Simulate a scene in closed loop with the rules of 1.5, the rule-based planner, and IDM, and score it.
 
-    Its rows are classified first, as those of scenes are that are looked through before.
+    The rows are classified first, as for scenes that are screened before simulation.
     """
     road = read_road(files)
     records = SceneRecords.read(log, 0)
@@ -191,16 +191,16 @@ def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
         details = drives.details
         paths, users = paths_of_avs(batch), details.road_users
         find_gaps_at_appearance(details.states, users, paths, path_of_scene=drives.scenes)
-        _ = details.gaps_m  # which metrics of users ask for
+        _ = details.gaps_m  # used by user-defined metrics
         score_windows_of(driven, drives, params=EpdmsParams(horizon_s=1.0, past_s=0.5), rules=RulePlanner())
-        # what windows rarely ask for
+        # rarely used by windows
         are_in_several_lanes(details.states.boxes[:, 0], road.driving)
     read_road_users([driven.arrays(0)])
     tag_scenes(log, open_map(files), scenes=[0])
 
 
 def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
-    """Do a step of an environment, and write what its AV sees, also as others than environments do."""
+    """Run one step of an environment and write the observations of its AV, of several observation types."""
     road, one, layout = read_road(files), np.zeros(1, np.int64), CompactLayout()
     bank = SceneBank(log, road=road, drives_agents=True)
     roads = EpisodeRoads(bank, 1, drives=IntelligentDriver(max_lateral_mps2=1.0))
@@ -234,7 +234,7 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
 
 
 def _reward(files: DatasetFiles) -> None:
-    """Reward a step of an AV on a straight path, with a road user ahead."""
+    """Compute the reward of one step of an AV on a straight path, with a road user ahead."""
     one, pose, row = np.zeros(1, np.int64), np.zeros((1, 3)), np.array([[3.0, 0.0, 0.0, 4.0, 2.0]])
     track = TrackPoses(np.array([0, 1]), pose[:, :2], pose[:, 2], np.zeros(1))
     motions, arcs_m = np.zeros((1, 4)), np.zeros(1)

@@ -1,4 +1,4 @@
-"""Workloads that are measured: datasets with the configurations of L5Kit 1.5, their samples, and drives."""
+"""Workloads of the benchmarks: datasets with the configurations of L5Kit 1.5, their samples, and drives."""
 
 import warnings
 from dataclasses import dataclass
@@ -33,14 +33,14 @@ _NAMES = {"semantic_map": "semantic map", "aerial": "aerial picture", "meta": "m
 
 @dataclass(frozen=True)
 class Workload:
-    """A dataset to draw samples from.
+    """Raster dataset to draw samples from.
 
     Attributes:
-        dataset: Name of its class.
+        dataset: Name of the dataset class.
         map_type: ``raster_params.map_type``.
         future_num_frames: Length of the target trajectory.
-        history_num_frames: Frames before the current one that are drawn.
-        raster_size_px: Width and height of the picture.
+        history_num_frames: Number of rasterized frames before the current one.
+        raster_size_px: Width and height of the raster.
     """
 
     dataset: Literal["AgentDataset", "EgoDataset"]
@@ -51,16 +51,16 @@ class Workload:
 
     @property
     def name(self) -> str:
-        """The name of the workload in lists of rates."""
+        """Name of the workload in tables of rates."""
         return f"{self.dataset} {self.map_type}"
 
     @property
     def needed_files(self) -> tuple[str, ...]:
-        """The maps that it needs, as fields of :class:`l5kit.data.dataset_files.DatasetFiles`."""
+        """Required maps, as fields of :class:`l5kit.data.dataset_files.DatasetFiles`."""
         return _NEEDED_FILES.get(self.map_type, ())
 
     def config(self) -> JsonObject:
-        """Return the configuration, whose file names are those of the data that the reference was recorded on."""
+        """Return the configuration, with the file names of the data on which the reference was recorded."""
         semantic_map, aerial = _SCENE_MAPS if self.map_type.startswith("py_") else _NO_MAPS
         return {
             "model_params": {
@@ -87,10 +87,10 @@ class Workload:
 
 @dataclass(frozen=True)
 class VectorWorkload:
-    """A dataset of vector samples, with the configuration of the model that takes them.
+    """Dataset of vector samples, with the configuration of a model.
 
     Attributes:
-        dataset: Name of its class.
+        dataset: Name of the dataset class.
         model: Name of the configuration.
     """
 
@@ -99,16 +99,16 @@ class VectorWorkload:
 
     @property
     def name(self) -> str:
-        """The name of the workload in lists of rates."""
+        """Name of the workload in tables of rates."""
         return f"{self.dataset} {self.model}"
 
     @property
     def needed_files(self) -> tuple[str, ...]:
-        """The maps that it needs, as fields of :class:`l5kit.data.dataset_files.DatasetFiles`."""
+        """Required maps, as fields of :class:`l5kit.data.dataset_files.DatasetFiles`."""
         return "semantic_map", "meta"
 
     def config(self) -> JsonObject:
-        """Return the configuration, whose file names are those of the data that the reference was recorded on."""
+        """Return the configuration, with the file names of the data on which the reference was recorded."""
         if self.model == "urban_driver":
             semantic_map, aerial = _SCENE_MAPS
             return {
@@ -135,7 +135,7 @@ class VectorWorkload:
                 },
                 "data_generation_params": _data_generation_params(other_agents_num=30, distance_m=35),
             }
-        # the configuration of SafePathNet has all raster parameters, though its samples have no picture
+        # the SafePathNet configuration has all raster parameters, although its samples have no raster
         raster_params = AGENT_SEMANTIC.config()["raster_params"]
         return {
             "model_params": {
@@ -186,18 +186,18 @@ URBAN_DRIVER = VectorWorkload("EgoDatasetVectorized", "urban_driver")
 SAFEPATHNET = VectorWorkload("EgoAgentDatasetVectorized", "safepathnet")
 
 WORKLOADS = (AGENT_SEMANTIC, EGO_SEMANTIC, AGENT_SATELLITE, AGENT_BOX, AGENT_STUB, URBAN_DRIVER, SAFEPATHNET)
-"""All of them."""
+"""All workloads."""
 
 
 class RowLeftOutError(L5KitError):
-    """A row of the benchmark cannot be measured here; the message says what it lacks."""
+    """A row of the benchmark cannot be measured here; the message names what is missing."""
 
 
 def config_with_files(workload: Workload | VectorWorkload, files: DatasetFiles) -> JsonObject:
-    """Return the configuration of a workload with the whole paths of the maps, for ``LocalDataManager("")``.
+    """Return the configuration of a workload with full paths of the maps, for ``LocalDataManager("")``.
 
     Raises:
-        RowLeftOutError: A map that it needs is missing.
+        RowLeftOutError: A required map is missing.
     """
     missing = [_NAMES[part] for part in workload.needed_files if getattr(files, part) is None]
     if missing:
@@ -209,18 +209,18 @@ def config_with_files(workload: Workload | VectorWorkload, files: DatasetFiles) 
 
 
 def make_samples(workload: Workload | VectorWorkload, cfg: JsonObject, dataset: ChunkedDataset) -> "BaseEgoDataset":
-    """Return a dataset of the class of a workload."""
+    """Return a dataset of the class that the workload names."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
         if isinstance(workload, VectorWorkload):
-            # imported here, so that commits without them can be compared in all other rows
+            # lazy import: commits without these classes can still be compared in all other rows
             from l5kit.dataset.ego import EgoAgentDatasetVectorized, EgoDatasetVectorized
             from l5kit.vectorization.vectorizer_builder import build_vectorizer
 
             is_of_av = workload.dataset == "EgoDatasetVectorized"
             of_vectors = EgoDatasetVectorized if is_of_av else EgoAgentDatasetVectorized
             return of_vectors(cfg, dataset, build_vectorizer(cfg, LocalDataManager("")))
-        from l5kit.dataset.agent import AgentDataset  # here, as datasets bring torch
+        from l5kit.dataset.agent import AgentDataset  # lazy: imports torch
         from l5kit.dataset.ego import EgoDataset
 
         of_pictures = AgentDataset if workload.dataset == "AgentDataset" else EgoDataset
@@ -228,14 +228,14 @@ def make_samples(workload: Workload | VectorWorkload, cfg: JsonObject, dataset: 
 
 
 def drive_by_idm(batch: SceneBatch) -> DrivenScenes:
-    """Drive AVs, with tracker and bicycle, and all vehicles on lanes by IDM."""
+    """Simulate AVs with tracker and bicycle model, and all vehicles on lanes with IDM."""
     driver = IntelligentDriver()
     control = AgentControl.of_traffic(tracks=driver.tracks)
     return SceneSimulation(batch, ego=EgoSeat(driver), agents=AgentSeat(driver, control=control)).run()
 
 
 def check_drive(driven: DrivenScenes) -> int:
-    """Look for collisions and ways off the road, and return the rows of agents and AVs of all frames."""
+    """Check a drive for collisions and off-road driving, and return the number of agent and AV rows in all frames."""
     states, road_users, driving_map = driven.ego_states(), driven.road_users(), driven.batch.driving_map
     find_collisions(states, road_users, find_lane_positions(states, driving_map))
     if driving_map is not None:
@@ -244,14 +244,14 @@ def check_drive(driven: DrivenScenes) -> int:
 
 
 def read_road(files: DatasetFiles) -> RoadMap:
-    """Return the map beside a dataset, its lanes built.
+    """Return the map next to a dataset, with its lanes built.
 
     Raises:
-        RowLeftOutError: There is none.
+        RowLeftOutError: The map or ``meta.json`` is missing.
     """
     api = open_map(files)
     if api is None:
         raise RowLeftOutError(f"there is no semantic map and no meta.json near {files.dataset}")
     road = RoadMap(api)
-    _ = road.driving  # built once, before any pass
+    _ = road.driving  # built once, before timing
     return road
