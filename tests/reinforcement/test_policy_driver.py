@@ -306,7 +306,7 @@ def set_layout(said, **sizes):
         pytest.param(
             lambda said: said[POLICY_OPTIONS].update(actions="grid"),
             InvalidArgumentError,
-            "takes 390 values and gives 2; its options tell of 390 and 63",
+            "takes 390 values and gives 2; its options need 390 and 63",
             id="other actions",
         ),
         pytest.param(

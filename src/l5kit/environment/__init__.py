@@ -1,4 +1,4 @@
-"""Environments for reinforcement learning; importing this registers their id with Gymnasium, where it is."""
+"""Environments for reinforcement learning; importing this package registers their id with Gymnasium, if installed."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Actors of an episode: the AV and vehicles of its log, all driven by actions, seen and paid in one step."""
+"""Actors of an episode: the AV and vehicles of its log that act, observe and are rewarded in one step."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -23,26 +23,25 @@ from l5kit.simulation.lanes.lane_following import ARC
 from l5kit.simulation.vehicle_models import VehicleStates
 
 VehicleControl = Literal["vehicles", "ego"] | int
-"""Who acts beside the AV: all vehicles, none, or those that are nearest at the start."""
+"""Actors besides the AV: all vehicles, none, or the number of vehicles nearest at the start."""
 
 _AV = np.zeros(1, np.int64)
-"""The actor that is the AV."""
+"""Index of the AV among the actors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Actors:
-    """Who may act in F frames of an episode, those from the one on in which actions begin: the AV, then P vehicles.
+    """Possible actors of an episode: the AV, then P vehicles, in F frames from the first one with actions.
 
     Attributes:
         first_frame: The first of these frames, counted in the scene.
-        vehicles: The vehicles, counted in the scene, int64 (P,).
-        tracks: Tracks of all, rows of ``track_ids`` of the bank, -1 for the AV, int64 (1 + P,).
-        track_ids: Tracks of the vehicles as in the log, uint64 (P,).
-        routes: Paths of all in the bank, int64 (1 + P,).
+        vehicles: Indices of the vehicles in the scene, int64 (P,).
+        tracks: Tracks of all actors, rows of ``track_ids`` of the bank, -1 for the AV, int64 (1 + P,).
+        track_ids: Track ids of the vehicles in the log, uint64 (P,).
+        routes: Paths of all actors in the bank, int64 (1 + P,).
         last_frames: Their last frames in the episode, counted in the scene, int64 (1 + P,).
-        log_poses: World x, y and yaw in each frame, (F, 1 + P, 3); where the log does not have one, the
-            last pose before.
-        expert_arcs_m: How far these are along their routes, (F, 1 + P).
+        log_poses: Logged world x, y and yaw in each frame, (F, 1 + P, 3); the last pose before a gap fills it.
+        expert_arcs_m: Arc lengths of these poses along the routes, (F, 1 + P).
     """
 
     first_frame: int
@@ -56,17 +55,17 @@ class Actors:
 
 
 def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only_at_start: bool) -> Actors:
-    """Return who may act in some frames of a scene.
+    """Return the possible actors in some frames of a scene.
 
-    These are the AV and vehicles that follow lanes, those first that the log first has within 100 m of its AV; of
-    several in one frame the nearest one.
+    These are the AV and the vehicles that follow lanes, ordered by the frame in which they are first logged within
+    100 m of the AV, and by distance within a frame.
 
     Args:
-        bank: Has the scene, with paths of vehicles.
-        scene: Where.
-        frames: The frames of the episode from the one on in which actions begin, counted in the scene.
-        most: How many vehicles may act.
-        only_at_start: Whether only those may that are within 100 m in the first frame.
+        bank: Bank with the scene, and with paths of vehicles.
+        scene: Row of the scene in the bank.
+        frames: The frames of the episode from the first one with actions, counted in the scene.
+        most: Limit on the number of vehicles.
+        only_at_start: Whether only vehicles within 100 m in the first frame may act.
     """
     begin = int(bank.frame_starts[scene])
     of_bank = slice(begin + frames.start, begin + frames.stop)
@@ -75,7 +74,7 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
     tracks, last_frames = bank.path_tracks[routes], np.minimum(bank.path_last_frames[routes], frames.stop - 1)
     positions, is_there = _logged_positions(bank, of_bank, len(routes) - 1)
 
-    # in which frame each comes near, and how near it is then
+    # the frame in which each vehicle first comes near, and its distance then
     offsets_m = positions[..., :2] - ego_positions[:, None, :2]
     distances_m = np.where(is_there, np.hypot(offsets_m[..., 0], offsets_m[..., 1]), np.inf)
     is_near = distances_m < AgentControl.of_traffic().near_m
@@ -85,7 +84,7 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
     may_act = is_there.any(axis=0) & (bank.path_last_frames[routes[1:]] > frames.start)
     if only_at_start:
         may_act &= firsts == 0
-    # in the order in which they come near, the nearest first, of those as near the lower track
+    # by first near frame, then distance, then track
     order = np.lexsort((tracks[1:], at_first_m, firsts))
     vehicles = order[may_act[order]][:most]
     actors = np.concatenate([[0], 1 + vehicles])
@@ -103,9 +102,9 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
 
 
 def _logged_positions(bank: SceneBank, frames: slice, num_vehicles: int) -> tuple[Float64Array, BoolArray]:
-    """Return where the log has vehicles in frames of the bank, and in which it has them, (F, T).
+    """Return logged positions of vehicles in frames of the bank, and a mask of the frames that have them, (F, T).
 
-    A position is x, y, yaw and the length of the route up to there, (F, T, 4).
+    A position is x, y, yaw and the arc length along the route, (F, T, 4).
     """
     logged = bank.rows
     bounds = logged.starts[frames.start : frames.stop + 1]
@@ -117,7 +116,7 @@ def _logged_positions(bank: SceneBank, frames: slice, num_vehicles: int) -> tupl
     is_there = np.zeros(positions.shape[:2], np.bool_)
     positions[wanted] = np.column_stack([logged.boxes[rows][is_wanted, :3], logged.arcs_m[rows][is_wanted]])
     is_there[wanted] = True
-    # where the log does not have one it has the last position before
+    # fill gaps with the last logged position
     for frame in range(1, len(positions)):
         is_missing = ~is_there[frame]
         positions[frame, is_missing] = positions[frame - 1, is_missing]
@@ -125,20 +124,20 @@ def _logged_positions(bank: SceneBank, frames: slice, num_vehicles: int) -> tupl
 
 
 class ActorRoads(EpisodeRoads):
-    """What is around the AV of a scene, which is slot 0, and around vehicles that act, which are the slots behind it.
+    """Surroundings of all actors of a scene: the AV is slot 0, the vehicles that act are the slots after it.
 
-    All of them share the road users of the scene. A vehicle that acts is one of them, which others see; drivers
-    leave it alone. It acts from when it is within 100 m of the AV, or later, and until then drivers have it.
+    All of them share the road users of the scene. An acting vehicle is one of these: others see it, and drivers leave
+    it alone. It starts to act within 100 m of the AV, or later; until then a driver moves it.
 
     Args:
         bank: Scenes of the log, with paths of vehicles.
-        num_vehicles: How many vehicles act at most, P.
-        drives: Drives the other vehicles; None to replay them.
-        traffic: Road users of several scenes, with actors, where these are driven together; None for those of one.
-        slot: The slot there that this scene has.
+        num_vehicles: Limit on the vehicles that act, P.
+        drives: Driver of the other vehicles; None to replay them.
+        traffic: Road users of several scenes that are driven together, with actors; None for those of one scene.
+        slot: Slot of this scene in ``traffic``.
 
     Attributes:
-        actors: Who may act in the episode; set it before one begins.
+        actors: Possible actors of the episode; to be set before it begins.
     """
 
     def __init__(
@@ -158,7 +157,7 @@ class ActorRoads(EpisodeRoads):
 
     @property
     def bank_rows(self) -> Int64Array:
-        """The scene of each actor, which is the same."""
+        """Scene of each actor, all the same."""
         return np.repeat(self.traffic.bank_rows[self._slots], len(self))
 
     @property
@@ -172,12 +171,12 @@ class ActorRoads(EpisodeRoads):
         return int(self.traffic.frames[self._slot]) - self._now.first_frame + FIRST_FRAME
 
     def num_frames_of(self, slots: Int64Array) -> Int64Array:
-        """Return how many frames of the episode there are up to the last ones of actors (B,), (B,)."""
+        """Return the number of frames of the episode up to the last ones of actors (B,), (B,)."""
         counts: Int64Array = self._now.last_frames[slots] + 1 - self._now.first_frame + FIRST_FRAME
         return counts
 
     def start(self, slots: Int64Array, scenes: Int64Array, frames: Int64Array) -> Int64Array:  # noqa: ARG002
-        """Put the AV, which is slot 0, at a frame of a scene; see :class:`EpisodeRoads`."""
+        """Put the AV, which is slot 0, into a frame of a scene; see :class:`EpisodeRoads`."""
         rows = super().start(self._slots, scenes, frames)
         states = self.traffic.vehicles.states[self._slot]
         states[:] = FIXED if self.traffic.drives is None else LOGGED
@@ -185,40 +184,40 @@ class ActorRoads(EpisodeRoads):
         return rows
 
     def log_poses(self, slots: Int64Array) -> Float64Array:
-        """Return x, y and heading of actors (B,) of the log now, (B, 3)."""
+        """Return the logged x, y and heading of actors (B,) in the current frame, (B, 3)."""
         poses: Float64Array = self._now.log_poses[self.episode_frame - FIRST_FRAME, slots]
         return poses
 
-    def leave(self, slots: Int64Array, avs: AvArrays) -> None:  # noqa: ARG002 others move whoever acts
-        """Move those who do not act to the next frame, while actors are still in the current one."""
+    def leave(self, slots: Int64Array, avs: AvArrays) -> None:  # noqa: ARG002 all others move
+        """Move all other road users to the next frame, while the actors are still in the current one."""
         self._last = None
         self.traffic.move(self._slots, (avs.boxes[:1], avs.velocities_mps[:1]))
 
     def enter(self, slots: Int64Array, avs: AvArrays, *, begins: bool) -> None:
-        """Put actors (B,) into the frame that is current now, let in who comes into it, and follow their routes."""
+        """Move actors (B,) into the current frame, admit road users that enter it, and follow the actors' routes."""
         self._last, self._avs = None, avs
         is_av, vehicles, slot = 0 in slots, self.traffic.vehicles, self._slot
         own = self._now.vehicles[slots[slots > 0] - 1]
         if not begins:
-            # where others see vehicles that act, as exactly as records have it
+            # publish the poses of acting vehicles to the traffic, in the precision of records
             moved = slots[slots > 0]
             vehicles.boxes[slot, own, :2] = avs.boxes[moved, :2]
             vehicles.boxes[slot, own, 2] = avs.boxes[moved, 2].astype(np.float32)
             vehicles.velocities_mps[slot, own] = avs.velocities_mps[moved].astype(np.float32)
             if not is_av:
-                avs.velocities_mps[0] = 0.0  # an AV that has failed stands from now on
+                avs.velocities_mps[0] = 0.0  # a failed AV stands still
         if is_av or not begins:
             self.traffic.let_in(self._slots, avs.boxes[:1])
             self.traffic.take_over(self._slots, avs.boxes[:1])
 
-        # where the actors are on their routes, and were
+        # positions of the actors on their routes, now and before
         now, actors, frame = self.now, self._now, self.episode_frame - FIRST_FRAME
         if not begins:
             _copy(slots, now, self.before)
         positions, arcs_m = now.positions[slots], actors.expert_arcs_m[frame, slots]
         if begins:
-            # a route may come by the same position twice: at first the AV is looked for around where the log has it, a
-            # vehicle around where drivers have taken it over, or brought it since
+            # A route may pass the same point twice, so the first search starts at a known arc: that of the log for the
+            # AV, that of the driver for a vehicle.
             positions[slots == 0, 0] = arcs_m[slots == 0]
             positions[slots > 0, 0] = vehicles.motions[slot, own, ARC]
         follow_routes(self.paths, actors.routes[slots], avs.boxes[slots], positions)
@@ -230,12 +229,12 @@ class ActorRoads(EpisodeRoads):
     def arrive(self, avs: AvArrays, *, most: int | None) -> tuple[Int64Array, VehicleStates]:
         """Return vehicles (K,) that act from the current frame on, and their states.
 
-        Whom drivers have, and who may act, acts. Their sizes are written to ``avs``. One that the log has for the last
-        time never acts.
+        These are the possible actors that have a driver, except in their last logged frame. Their sizes are written to
+        ``avs``.
 
         Args:
-            avs: Takes their sizes.
-            most: How many may come, those first that came near first; None for all.
+            avs: Receives their sizes.
+            most: Limit on the number of new vehicles, those that came near first; None for all.
         """
         vehicles, slot, actors = self.traffic.vehicles, self._slot, self._now
         came = 1 + np.flatnonzero(vehicles.states[slot, actors.vehicles] == DRIVEN)
@@ -246,17 +245,17 @@ class ActorRoads(EpisodeRoads):
         return came, VehicleStates.of_boxes(vehicles.boxes[slot, own], vehicles.velocities_mps[slot, own])
 
     def take_out(self, actors: Int64Array) -> None:
-        """Let vehicles (K,) leave the scene, so that nobody sees them any more; the AV stays."""
+        """Remove vehicles (K,) from the scene, so that they are no longer seen; the AV stays."""
         self.traffic.vehicles.states[self._slot, self._now.vehicles[actors[actors > 0] - 1]] = GONE
         self._last = None
 
     def rows(self, slots: Int64Array) -> TrafficRows:
-        """Return who is around each of actors (B,): all road users and the AV, the actor itself being nobody."""
+        """Return the surroundings of each of actors (B,): all road users and the AV, without the actor itself."""
         if self._last is None or not self._is_last(slots):
             assert self._avs is not None
             _, _, groups, boxes, velocities_mps, track_rows = self.traffic.rows_of(self._slots)
             size, num_rows, own = len(slots), len(groups) + 1, self._now.tracks[slots]
-            # the AV is the last row; -1 is its track, too, so that an actor finds itself by its track
+            # The AV is the last row. Its track is -1 here as well, so that each actor finds itself by its track.
             tracks = np.append(track_rows, -1)
             of_each = np.tile(np.append(groups, int(RoadUserGroup.VEHICLE)), (size, 1))
             of_each[tracks == own[:, None]] = int(RoadUserGroup.NONE)
@@ -275,21 +274,21 @@ class ActorRoads(EpisodeRoads):
 
 
 def _copy(slots: Int64Array, positions: RoutePositions, copies: RoutePositions) -> None:
-    """Copy where actors (B,) are."""
+    """Copy the positions of actors (B,)."""
     for column, copied in zip(positions, copies, strict=True):
         copied[slots] = column[slots]
 
 
 @dataclass(frozen=True, eq=False)
 class ActorSteps:
-    """What became of K actors in a step.
+    """Results of K actors in a step.
 
     Attributes:
-        actors: Which they are, those that were there before it, int64 (K,).
-        outcome: Rewards of the step, and what went wrong in it, of each of them.
-        is_failed: Which have ended by what they did, (K,).
-        is_at_end: Which have ended as the log of theirs, or the episode, goes no further, (K,).
-        arrived: The actors that are new, (N,).
+        actors: The actors that were there before the step, int64 (K,).
+        outcome: Rewards and failures of the step, for each of them.
+        is_failed: Mask of the actors that have failed, (K,).
+        is_at_end: Mask of the actors whose log, or whose episode, has ended, (K,).
+        arrived: New actors, (N,).
     """
 
     actors: Int64Array
@@ -300,18 +299,18 @@ class ActorSteps:
 
 
 class ActorEpisode(Episodes):
-    """One episode in which the AV is slot 0 and vehicles are slots 1 to P, while they are there.
+    """Episode with several actors: the AV is slot 0, and vehicles are slots 1 to P while they act.
 
-    A vehicle acts from when it is within 100 m of the AV, or from when it is admitted after that, until its log ends.
-    Whoever has failed acts no more: a vehicle leaves the scene, the AV stands.
+    A vehicle acts from when it is within 100 m of the AV, or when it is admitted later, until its log ends. An actor
+    that fails stops acting: a vehicle leaves the scene, the AV stands still.
 
     Args:
-        parts: What it is made of, with a compact view.
-        roads: What is around the actors.
+        parts: Parts of the episode, with a compact view.
+        roads: Surroundings of the actors.
 
     Attributes:
-        roads: What is around the actors.
-        is_acting: Who is there, bool (1 + P,).
+        roads: Surroundings of the actors.
+        is_acting: Mask of the actors that act now, bool (1 + P,).
     """
 
     def __init__(self, parts: EpisodeParts, roads: ActorRoads) -> None:
@@ -321,16 +320,16 @@ class ActorEpisode(Episodes):
 
     @property
     def acting(self) -> Int64Array:
-        """The actors that are there, ascending."""
+        """Actors that act now, ascending."""
         return np.flatnonzero(self.is_acting)
 
     def begin_at(self, start: EpisodeStart, *, only_at_start: bool = False, most: int | None = None) -> None:
         """Begin an episode.
 
         Args:
-            start: Where.
-            only_at_start: Whether only those vehicles may act that are within 100 m of the AV now.
-            most: How many vehicles may come now; None for all.
+            start: Scene and frames of the episode.
+            only_at_start: Whether only vehicles within 100 m of the AV now may act.
+            most: Limit on the number of vehicles that start to act now; None for all.
         """
         self.roads.actors = choose_actors(
             self.roads.bank,
@@ -345,37 +344,37 @@ class ActorEpisode(Episodes):
         self.admit(most)
 
     def seen_by(self, actors: Int64Array) -> Float32Array:
-        """Return what actors (K,) saw last, (K, D)."""
+        """Return the last observations of actors (K,), (K, D)."""
         view = self.parts.view
         assert isinstance(view, CompactView)
         seen: Float32Array = view.memory[actors]
         return seen
 
     def step(self, actions: NumericArray, *, most: int | None = None) -> ActorSteps:
-        """Move on by the frames of an action.
+        """Advance by the frames of an action.
 
         Args:
-            actions: Those of the actors that are there, in their order, (K, ...).
-            most: How many vehicles may come; None for all.
+            actions: Actions of the current actors, in their order, (K, ...).
+            most: Limit on the number of vehicles that start to act; None for all.
 
         Raises:
-            InvalidArgumentError: An action leads to a state that is not finite; nothing has moved.
+            InvalidArgumentError: An action leads to a state that is not finite; no actor has moved.
         """
         actors = self.acting
         outcome = self.drive(actors, actions)
-        # who has failed has not come to an end as well
+        # a failed actor is terminated, not truncated
         is_failed, is_at_end = outcome.is_failed, self.is_at_end[actors] & ~outcome.is_failed
         self.is_acting[actors[is_failed | is_at_end]] = False
         return ActorSteps(actors, outcome, is_failed, is_at_end, self.admit(most))
 
     def _drive_frame(self, slots: Int64Array, actions: NumericArray) -> StepOutcome:
-        """Drive actors (B,) to the next frame; whoever has failed while the same actions were held leaves before."""
+        """Drive actors (B,) to the next frame; those that failed while the action was held leave first."""
         if len(slots) < np.count_nonzero(self.is_acting):
             self.roads.take_out(np.setdiff1d(self.acting, slots, assume_unique=True))
         return super()._drive_frame(slots, actions)
 
     def admit(self, most: int | None = None) -> Int64Array:
-        """Begin with the vehicles that have come near, ``most`` of them, and return which they are."""
+        """Let vehicles that have come near start to act, ``most`` at most, and return them."""
         arrived, states = self.roads.arrive(self.avs.arrays, most=most)
         if len(arrived):
             self.frame_indices[arrived] = self.roads.episode_frame

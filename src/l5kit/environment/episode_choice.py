@@ -1,4 +1,4 @@
-"""Choice of episodes: which scene is driven next, and from which of its frames on, in one environment or in many."""
+"""Choice of episodes: scene and first frame of the next episode, for one environment or many."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 FIRST_FRAME = 1
-"""Frame of the first action of an episode: the one before it tells the speed."""
+"""Frame of the first action of an episode; the frame before it gives the speed."""
 
 FEWEST_FRAMES = FIRST_FRAME + 2
 
@@ -25,16 +25,16 @@ _MOST_SCENES_MEASURED = 10
 _FORGETTING = 0.1
 
 _SELDOM = 0.01
-"""Scenes in which a smaller share of episodes has failed are as all others."""
+"""Scenes with a smaller share of failed episodes are treated as without failures."""
 
 
 class EpisodeStart(NamedTuple):
-    """Where an episode begins.
+    """Start of an episode.
 
     Attributes:
-        scene: Its scene.
-        first_frame: Its first frame, counted in the scene.
-        num_frames: How many frames it has.
+        scene: Scene of the episode.
+        first_frame: First frame of the episode, counted in the scene.
+        num_frames: Number of frames of the episode.
     """
 
     scene: int
@@ -44,19 +44,19 @@ class EpisodeStart(NamedTuple):
 
 @dataclass
 class EpisodeChoice:
-    """What is drawn, with the rules of an environment.
+    """Rules for drawing episodes, and the scenes that are skipped.
 
     Attributes:
         lengths: Number of frames of each scene of the log, int64 (S,).
-        max_scene_id: Scenes that episodes are drawn from: those before this one.
+        max_scene_id: Episodes are of scenes with smaller ids.
         overfit_id: The only scene; None for several.
-        is_anywhere: Whether episodes start anywhere in their scene.
+        is_anywhere: Whether episodes start at a random frame of their scene.
         num_frames: Frames of an episode; None for all of the scene.
-        first_frame: Where episodes start that start nowhere else.
-        check_scene: Raises ``CorruptedDataError`` for a scene that is damaged; called once for each.
-        strict: Whether a damaged scene is an error. Else it is left out with a warning.
-        damaged: Scenes that were found to be damaged, and were left out since then.
-        too_short: Scenes that have too few frames, and were left out as others have enough.
+        first_frame: First frame of episodes without a random or requested start.
+        check_scene: Raises ``CorruptedDataError`` for a damaged scene; called once for each.
+        strict: Whether a damaged scene is an error. Else it is skipped with a warning.
+        damaged: Scenes that were found to be damaged; they are skipped.
+        too_short: Scenes with too few frames; they are skipped, as others have enough.
     """
 
     lengths: Int64Array = field(repr=False)
@@ -73,19 +73,19 @@ class EpisodeChoice:
 
     @property
     def measured_scenes(self) -> list[int]:
-        """The scenes that the scales of actions are measured in: the first ones that are not damaged.
+        """Scenes used to measure the scales of actions: the first ones that are not damaged.
 
         Raises:
-            CorruptedDataError: The only scene is damaged, or all are, or one is and that is an error.
+            CorruptedDataError: The only scene is damaged, or all are, or one is and ``strict`` is set.
         """
         return self._first_sound(_MOST_SCENES_MEASURED)
 
     @property
     def sound_scenes(self) -> list[int]:
-        """All scenes that are not damaged, each of which has been checked.
+        """All scenes that are not damaged; each is checked.
 
         Raises:
-            CorruptedDataError: As for ``measured_scenes``.
+            CorruptedDataError: As in ``measured_scenes``.
         """
         return self._first_sound(None)
 
@@ -106,21 +106,21 @@ class EpisodeChoice:
     def draw(
         self, generator: np.random.Generator, wanted: Mapping[str, int], *, next_id: int | None = None
     ) -> EpisodeStart:
-        """Return where the next episode begins; damaged scenes are left out, each with a warning.
+        """Return the start of the next episode; damaged scenes are skipped, each with a warning.
 
         Args:
-            generator: Draws.
-            wanted: What :func:`~l5kit.environment.gym_types.read_options` returned.
-            next_id: The next scene of those that come in their order, of which the last one stays; None for any.
+            generator: Random generator.
+            wanted: Result of :func:`~l5kit.environment.gym_types.read_options`.
+            next_id: Next scene, if scenes are taken in order; the last one is repeated. None draws a scene.
 
         Raises:
-            InvalidArgumentError: There is no such scene or frame, or too few frames are left.
-            CorruptedDataError: The scene that is wanted is damaged, or all are, or one is and that is an error.
+            InvalidArgumentError: The scene or frame does not exist, or too few frames are left.
+            CorruptedDataError: The requested scene is damaged, or all are, or one is and ``strict`` is set.
         """
         requested = wanted.get("scene_id")
         is_free = not wanted and self.overfit_id is None
         while True:
-            # one is drawn in any case, so that seeds go on alike
+            # always draw, so that the generator advances in the same way
             scene = int(generator.integers(0, self.max_scene_id))
             if requested is not None:
                 if not 0 <= requested < len(self.lengths):
@@ -135,7 +135,7 @@ class EpisodeChoice:
             is_sound = self._is_sound(scene, is_needed=requested is not None or self.overfit_id is not None)
             if is_sound and not (is_free and self._is_too_short(scene)):
                 return self.draw_start(generator, scene, requested=wanted.get("start_frame_index"))
-            # scenes that come in their order go on behind the one that is left out; others are drawn anew
+            # ordered scenes continue after the skipped one; random ones are drawn again
             if next_id is not None:
                 next_id = scene + 1
             is_last = next_id is not None and next_id >= self.max_scene_id
@@ -143,17 +143,17 @@ class EpisodeChoice:
                 raise self._no_scene_left()
 
     def _is_too_short(self, scene: int) -> bool:
-        """Return whether a scene has too few frames, while others have enough, and leave it out with a warning."""
+        """Return whether a scene has too few frames while others have enough; warn the first time."""
         needed = FEWEST_FRAMES if self.num_frames is None else self.num_frames
         needed += 0 if self.is_anywhere else max(self.first_frame, 0)
-        # where all scenes are too short the configuration is wrong, which is an error later
+        # if all scenes are too short, the configuration is wrong: an error later
         if self.lengths[scene] >= needed or self.lengths[: self.max_scene_id].max() < needed:
             return False
         if scene not in self.too_short:
             self.too_short.add(scene)
             warn_caller(
                 f"scene {scene} is left out: it has {int(self.lengths[scene])} frames, and episodes need {needed}; "
-                "take fewer num_simulation_steps for all scenes"
+                "reduce num_simulation_steps to use all scenes"
             )
         return True
 
@@ -164,7 +164,7 @@ class EpisodeChoice:
         )
 
     def _is_sound(self, scene: int, *, is_needed: bool) -> bool:
-        """Return whether a scene can be trusted; raise if it cannot, but is needed."""
+        """Return whether a scene is not damaged; raise if it is damaged but needed."""
         if scene in self._checked:
             return True
         if scene not in self.damaged or is_needed or self.strict:
@@ -180,15 +180,15 @@ class EpisodeChoice:
         return scene in self._checked
 
     def draw_start(self, generator: np.random.Generator, scene: int, *, requested: int | None = None) -> EpisodeStart:
-        """Return where an episode of a scene begins; where it may be anywhere a frame is drawn in any case, too.
+        """Return the start of an episode in a scene; with random starts a frame is always drawn, even if unused.
 
         Args:
-            generator: Draws.
+            generator: Random generator.
             scene: The scene.
-            requested: A first frame that is wanted.
+            requested: Requested first frame; None for the usual one.
 
         Raises:
-            InvalidArgumentError: The scene has too few frames, or there is no such frame.
+            InvalidArgumentError: The scene has too few frames, or the frame does not exist.
         """
         available = int(self.lengths[scene])
         if requested is not None and requested < 0:
@@ -203,7 +203,7 @@ class EpisodeChoice:
             first_frame = int(generator.integers(0, available - needed + 1))
         if requested is not None:
             first_frame = requested
-        # what the options of a reset ask for, or the configuration, must leave enough frames
+        # a requested or configured start must leave enough frames
         num_frames = available - first_frame if self.num_frames is None else self.num_frames
         if first_frame < 0:
             raise InvalidArgumentError(f"start_frame_index of sim_cfg is {first_frame}; it must be 0 or more")
@@ -221,13 +221,13 @@ class EpisodeChoice:
 
 
 class EpisodeDraws:
-    """What N environments draw; the same seed gives the same episodes, whatever the others do.
+    """Draws of N environments; the same seed gives the same episodes, independently of other environments.
 
     Args:
-        choice: What is drawn.
+        choice: Rules for drawing.
         num_envs: N.
-        failed_share: Share of the episodes that are of scenes in which episodes have failed lately, the likelier the
-            more of them have; what the environments draw then hangs on all of them. 0 to 1.
+        failed_share: Share of episodes, 0 to 1, that are of scenes with recent failures, in proportion to their failure
+            rates. Above 0, the draws of an environment depend on the results of all of them.
     """
 
     def __init__(self, choice: EpisodeChoice, num_envs: int, *, failed_share: float = 0.0) -> None:
@@ -239,12 +239,12 @@ class EpisodeDraws:
         """Seed the generators of environments (B,).
 
         Args:
-            slots: Which ones.
-            seed: One for each of the N environments, a number for the first one and those that follow it, or None to go
-                on.
+            slots: The environments.
+            seed: One for each of the N environments, or a number for the first one and the next numbers for the rest;
+                None keeps the generators.
 
         Raises:
-            InvalidArgumentError: There are other numbers of seeds.
+            InvalidArgumentError: The number or type of seeds is wrong.
         """
         seeds: Sequence[int | None]
         num_envs = len(self._generators)
@@ -258,24 +258,24 @@ class EpisodeDraws:
             raise InvalidArgumentError(f"seed must be one for each of {num_envs} environments, got {len(seed)}")
         else:
             seeds = [int(each) if isinstance(each, np.integer) else each for each in seed]
-        # all generators are made before one is exchanged, so that a seed that is none leaves them as they were
+        # build all generators before any is replaced, so that an invalid seed changes nothing
         seeded = {slot: seeding.np_random(seeds[slot])[0] for slot in slots.tolist() if seeds[slot] is not None}
         for slot, generator in seeded.items():
             self._generators[slot] = generator
 
     def draw(self, slots: Int64Array, wanted: Mapping[str, int]) -> Int64Array:
-        """Return scenes, first frames and numbers of frames of the next episodes of environments (B,), (3, B).
+        """Return scenes, first frames and frame counts of the next episodes of environments (B,), (3, B).
 
         Args:
-            slots: Which ones.
-            wanted: What is asked of the episodes, as :func:`~l5kit.environment.gym_types.read_options` returns it.
+            slots: The environments.
+            wanted: Requested scene and frame, as :func:`~l5kit.environment.gym_types.read_options` returns them.
 
         Raises:
-            InvalidArgumentError: There is no such scene or frame, or too few frames are left.
-            CorruptedDataError: The scene that is wanted is damaged, or all are.
+            InvalidArgumentError: The scene or frame does not exist, or too few frames are left.
+            CorruptedDataError: The requested scene is damaged, or all are.
         """
-        # where nothing is asked for, a share of the episodes is of scenes in which others have failed, each with a
-        # probability that is in proportion to how often they have
+        # Without a request, a share of the episodes is of scenes with failures, drawn with probabilities in proportion
+        # to their failure rates.
         failures = np.where(self._failures > _SELDOM, self._failures, 0.0)
         shares_failed = not wanted and self._failed_share != 0 and bool(failures.any())
         starts = []
@@ -287,7 +287,7 @@ class EpisodeDraws:
         return np.ascontiguousarray(np.array(starts, np.int64).T)
 
     def note(self, scenes: Int64Array, is_failed: BoolArray) -> None:
-        """Remember how episodes of scenes (B,) have ended: a mean that forgets, over about ten of them each."""
+        """Update the failure rates of scenes (B,): exponential means over about ten episodes each."""
         if self._failed_share == 0:
             return
         for scene, failed in zip(scenes.tolist(), is_failed.tolist(), strict=True):
@@ -295,7 +295,7 @@ class EpisodeDraws:
 
 
 def frames_of_scenes(log: ChunkedDataset) -> Int64Array:
-    """Return the number of frames of each scene of a log, (S,); 0 of those whose frames the log does not have."""
+    """Return the number of frames of each scene of a log, (S,); 0 if the log lacks its frames."""
     bounds = np.asarray(column_of(log.scenes, FRAME_INTERVAL), np.int64)
     starts, stops = bounds[:, 0], bounds[:, 1]
     is_there = (starts >= 0) & (starts <= stops) & (stops <= len(log.frames))

@@ -1,4 +1,4 @@
-"""Episodes that go on at the same time: their AVs, actions, observations and rewards."""
+"""Episodes in progress: their AVs, actions, observations and rewards, for many slots at once."""
 
 from dataclasses import dataclass
 
@@ -26,17 +26,17 @@ from l5kit.sampling.sample_columns import SampleColumns
 
 @dataclass(frozen=True, eq=False)
 class EpisodeParts:
-    """What N episodes are made of.
+    """Parts of N episodes.
 
     Attributes:
-        view: What is seen.
-        actions: What moves the AVs.
+        view: Observations.
+        actions: Actions that move the AVs.
         reward: The reward of steps.
-        log: The frames of the episodes; None where nobody looks at records.
-        roads: Road users, routes and the map as arrays; None where nobody asks for them.
+        log: Frames of the episodes; None if no part reads records.
+        roads: Road users, routes and the map as arrays; None if no part reads them.
         ego_size_m: Length and width of the AV.
         step_time_s: Seconds of a step.
-        frames_per_action: Frames that an action holds; rewards are added up over them.
+        frames_per_action: Frames that an action is held for; rewards are summed over them.
     """
 
     view: LogView | CompactView
@@ -50,21 +50,21 @@ class EpisodeParts:
 
 
 class Episodes:
-    """Episodes in N slots, each of which begins and ends by itself.
+    """Episodes in N slots; each begins and ends independently.
 
-    An episode has the frames of a scene from a first one on. The AV is where the log has it in the first two, and is
-    driven from then on.
+    An episode covers consecutive frames of a scene. The AV is at its logged pose in the first two frames, and driven
+    from then on.
 
     Args:
-        parts: What they are made of.
+        parts: Parts of the episodes.
         num_slots: N.
 
     Attributes:
-        parts: What they are made of.
-        avs: The AVs, and what moves them.
+        parts: Parts of the episodes.
+        avs: AVs and their mover.
         scene_indices: Scene of each episode, int64 (N,).
-        lengths: Number of its frames, int64 (N,).
-        frame_indices: Its current frame, -1 before the first episode, int64 (N,).
+        lengths: Number of frames of each episode, int64 (N,).
+        frame_indices: Current frame of each episode, -1 before the first episode, int64 (N,).
     """
 
     def __init__(self, parts: EpisodeParts, num_slots: int) -> None:
@@ -77,7 +77,7 @@ class Episodes:
         self.frame_indices: Int64Array = np.full(num_slots, -1, np.int64)
         self._world_from_agent: Float64Array = np.zeros((num_slots, 3, 3))
         self._yaws_rad: Float64Array = np.zeros(num_slots)
-        # actions that no kernel knows move AVs by the method `moved` here
+        # actions that kernels do not support move AVs by the method `moved` of this class
         mover: AvMover = self
         if parts.roads is not None and moves_in_kernels(kind):
             mover = ActionMover(num_slots, kind, step_time_s=parts.step_time_s, backend=backend, refuses=True)
@@ -97,22 +97,22 @@ class Episodes:
 
     @property
     def is_at_end(self) -> BoolArray:
-        """Which episodes are in their last frame, (N,)."""
+        """Mask of episodes that are in their last frame, (N,)."""
         is_at_end: BoolArray = self.frame_indices + 1 == self.lengths
         return is_at_end
 
     def begin(
         self, slots: Int64Array, scenes: Int64Array, first_frames: Int64Array, num_frames: Int64Array
     ) -> SampleColumns | None:
-        """Begin episodes, and return what :meth:`look` does.
+        """Begin episodes, and return the result of :meth:`look`.
 
         Args:
-            slots: Where, (B,), none of them twice.
-            scenes: Their scenes, (B,), which can be read.
+            slots: Slots of the episodes, (B,), all different.
+            scenes: Their scenes, (B,); they must be readable.
             first_frames: Their first frames, counted in the scenes, (B,).
-            num_frames: How many frames they have, (B,); the scenes have them.
+            num_frames: Their numbers of frames, (B,), which the scenes must have.
         """
-        # records, where there are any, have the last word on where the log has the AVs
+        # logged poses of the AVs; those of records take precedence
         log, roads = self.parts.log, self.parts.roads
         if roads is not None:
             rows = roads.start(slots, scenes, first_frames + FIRST_FRAME)
@@ -128,7 +128,7 @@ class Episodes:
         return self.open(slots)
 
     def open(self, slots: Int64Array) -> SampleColumns | None:
-        """Tell actions and the reward that slots (B,) begin, whose AVs stand, and return what :meth:`look` does."""
+        """Begin slots (B,), whose AVs are placed, in actions and reward, and return the result of :meth:`look`."""
         seen = self.look(slots)
         speeds_mps = self.avs.arrays.motions[slots, 0]
         if seen is not None and "curr_speed" in seen:
@@ -141,10 +141,10 @@ class Episodes:
     def drive(self, slots: Int64Array, actions: NumericArray) -> StepOutcome:
         """Drive the AVs of slots (B,) by actions (B, ...) for the frames of an action, and return their reward.
 
-        One that fails, or reaches the end of its episode, stays there.
+        An AV that fails, or reaches the end of its episode, stops there.
 
         Raises:
-            InvalidArgumentError: An action leads to a state that is not finite; nothing has moved in that frame.
+            InvalidArgumentError: An action leads to a state that is not finite; no AV has moved in that frame.
         """
         outcome = self._drive_frame(slots, actions)
         for _ in range(self.parts.frames_per_action - 1):
@@ -167,11 +167,11 @@ class Episodes:
         return reward.of_step(*shown_to(reward, "of_step", (slots, step)))
 
     def look(self, slots: Int64Array, *, frame: int | None = None) -> SampleColumns | None:
-        """Write what slots (B,) see into the memory of the view, and return it where it is made of samples.
+        """Write the observations of slots (B,) into the memory of the view, and return them if they are samples.
 
         Args:
             slots: The slots, (B,).
-            frame: What was seen in another frame than the current one; samples only.
+            frame: Frame to look at instead of the current one; samples only.
         """
         view = self.parts.view
         if not isinstance(view, LogView):
@@ -183,7 +183,7 @@ class Episodes:
         return columns
 
     def moved(self, avs: AvSlots, slots: Int64Array, actions: NumericArray) -> Float64Array:
-        """Return the AVs of slots (B,) one step later, by actions of any kind; see :class:`AvMover`."""
+        """Return the AVs of slots (B,) one step later, for any kind of actions; see :class:`AvMover`."""
         states, roads, kind = avs.states_of(slots), avs.roads, self.parts.actions
         poses, yaws_rad = self._world_from_agent[slots], self._yaws_rad[slots]
         if not isinstance(self.parts.view, LogView):
@@ -194,13 +194,13 @@ class Episodes:
         return as_columns(moved, angular_distance(moved.yaws_rad, states.yaws_rad) / avs.step_time_s)
 
     def _set_others(self, slots: Int64Array) -> None:
-        """Write others that are driven into the frames that slots have reached."""
+        """Write vehicles that a driver moves into the current frames of slots."""
         roads, log = self.parts.roads, self.parts.log
         if isinstance(log, LogSlots) and roads is not None and roads.drives_agents:
             log.set_others(slots, self.frame_indices[slots], roads.traffic.driven_rows(slots))
 
     def _step_of(self, slots: Int64Array, boxes_before: Float64Array) -> DrivenStep:
-        """Return the step that slots have done, for the reward."""
+        """Return the last step of slots, for the reward."""
         log, roads = self.parts.log, self.parts.roads
         if log is not None:
             log_poses = log.recorded[slots, self.frame_indices[slots]]

@@ -1,4 +1,4 @@
-"""Feature extractor: the network between what is seen and the policies of stable-baselines3."""
+"""Feature extractor: the network between observations and the policies of stable-baselines3."""
 
 import torch
 from gymnasium import spaces
@@ -15,7 +15,7 @@ _ARCHITECTURES = ("simple_gn",)
 
 
 class CustomFeatureExtractor(BaseFeaturesExtractor):
-    """Features of the picture, by a small network with group normalisation.
+    """Features of the image, by a small network with group normalisation.
 
     Args:
         observation_space: Has the key ``image``, (C, H, W).
@@ -26,8 +26,8 @@ class CustomFeatureExtractor(BaseFeaturesExtractor):
         extractors: The networks, by key.
 
     Raises:
-        UnsupportedValueError: There is no such network (a ``NotImplementedError``).
-        InvalidArgumentError: The space has no picture.
+        UnsupportedValueError: The network does not exist (a ``NotImplementedError``).
+        InvalidArgumentError: The space has no image.
     """
 
     def __init__(self, observation_space: spaces.Dict, features_dim: int = 256, model_arch: str = "simple_gn") -> None:

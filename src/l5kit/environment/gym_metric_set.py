@@ -1,4 +1,4 @@
-"""Metric sets of the environment: closed-loop driving as a whole, and the two errors that its reward is made of."""
+"""Metric sets of the environment: closed-loop driving, and the two errors of the displacement reward."""
 
 from l5kit.cle.composite_metrics import (
     DrivenMilesCompositeMetric,
@@ -31,7 +31,7 @@ _LIMITS: dict[str, tuple[type[SupportsMetricCompute], float]] = {
     "collision_rear": (CollisionRearMetric, 0),
     "collision_side": (CollisionSideMetric, 0),
 }
-"""By the names of validators, metrics and the most that they may be, metres or collisions."""
+"""Metric and upper limit by name of the validator; metres, or a number of collisions."""
 
 
 class L2DisplacementYawMetricSet(L5MetricSet):
@@ -52,8 +52,8 @@ class L2DisplacementYawMetricSet(L5MetricSet):
 class CLEMetricSet(L5MetricSet):
     """Metric set of closed-loop driving: distances, collisions, speed and miles.
 
-    The miles that count as passed end with a collision or a large displacement. Far from the recorded trajectory is an
-    intervention as well and ends them only in that no other validator fails then, as in L5Kit 1.5.
+    A collision or a large displacement ends the miles that count as passed. A large distance from the recorded
+    trajectory is an intervention, too, but does not end them: it only makes all other validators pass, as in L5Kit 1.5.
 
     Args:
         metric_prefix: Name of the set in logs.

@@ -1,4 +1,4 @@
-"""Kinematic models of the environment: what an action of steering and acceleration makes of the AV in one step."""
+"""Kinematic models of the environment: motion of the AV in one step by steering and acceleration."""
 
 from abc import ABC, abstractmethod
 
@@ -15,7 +15,7 @@ _ACCELERATION_PER_STEP = 6 * 0.1
 
 
 class KinematicModel(ABC):
-    """What moves the AV by actions.
+    """Base of models that move the AV by actions.
 
     Attributes:
         model_prefix: Name of the model.
@@ -29,29 +29,29 @@ class KinematicModel(ABC):
 
     @abstractmethod
     def update(self, input_action: ArrayLike) -> dict[str, NumericArray]:
-        """Return where an action leads in a step, as seen from the AV: ``positions`` (1, 1, 2), ``yaws`` (1, 1, 1)."""
+        """Return the pose after a step, in the frame of the AV before: ``positions`` (1, 1, 2), ``yaws`` (1, 1, 1)."""
 
 
 class UnicycleModel(KinematicModel):
-    """Unicycle: the AV turns by the steering on the spot and then goes straight on, faster by the acceleration.
+    """Unicycle: the AV turns on the spot by the steering, then goes straight at the speed after acceleration.
 
-    Speeds are metres per step and accelerations changes of them in a step. Position and heading are those of the AV
-    before the step, so that they stay 0.
+    Speeds are metres per step, accelerations are speed changes per step. Poses are relative to the AV before the step,
+    so its own position and heading stay 0.
 
     Args:
         model_prefix: Name of the model.
-        min_acc: Least change of speed in a step; smaller ones are taken for it.
-        max_acc: Greatest one.
+        min_acc: Least speed change in a step; lower values are clipped.
+        max_acc: Greatest speed change in a step.
         min_steer: Least turn in a step, radians.
-        max_steer: Greatest one.
-        min_speed: Least speed, metres per step; None for any, so that who brakes on drives backwards, as in L5Kit 1.5.
+        max_steer: Greatest turn in a step.
+        min_speed: Least speed, metres per step; None for no limit, so that braking leads to reversing as in L5Kit 1.5.
 
     Attributes:
-        old_x: Where the AV is, metres; so is ``old_y``.
-        old_r: Its heading, radians.
-        old_v: Its speed, metres per step.
-        new_x: Where the last action led it, metres, as seen from where it was; so is ``new_y``.
-        new_r: Its heading after the last action; ``new_v`` is its speed.
+        old_x: Position of the AV, metres, with ``old_y``.
+        old_r: Heading of the AV, radians.
+        old_v: Speed of the AV, metres per step.
+        new_x: Position after the last action, metres, in the frame before it, with ``new_y``.
+        new_r: Heading after the last action; ``new_v`` is the speed.
 
     Raises:
         InvalidArgumentError: A lower limit is above the upper one.
@@ -85,7 +85,7 @@ class UnicycleModel(KinematicModel):
         self.new_x, self.new_y, self.new_r, self.new_v = self.old_x, self.old_y, self.old_r, self.old_v
 
     def update(self, input_action: ArrayLike) -> dict[str, NumericArray]:
-        """Return where steering and acceleration, the first two values, lead in one step; float64."""
+        """Return the pose after a step with steering and acceleration, the first two values; float64."""
         action = np.asarray(input_action)
         positions_m, yaws_rad, speeds = self.moved(np.array([self.old_v]), action[None])
         self.new_x, self.new_y = positions_m[0].tolist()
@@ -94,7 +94,7 @@ class UnicycleModel(KinematicModel):
         return {"positions": positions_m[None], "yaws": yaws_rad[None, :, None]}
 
     def moved(self, speeds: Float64Array, controls: NumericArray) -> tuple[Float64Array, Float64Array, Float64Array]:
-        """Return where B vehicles are after a step, as seen from where they were.
+        """Return the poses of B vehicles after a step, in their frames before it.
 
         Args:
             speeds: Metres per step, (B,).
@@ -103,7 +103,7 @@ class UnicycleModel(KinematicModel):
         Returns:
             x and y (B, 2), headings (B,) and speeds (B,).
         """
-        # limits apply in the type of the actions, all else is float64
+        # limits apply in the dtype of the actions, all else is float64
         yaws_rad = np.clip(controls[:, 0], self.min_steer, self.max_steer).astype(np.float64)
         after = speeds + np.clip(controls[:, 1], self.min_acc, self.max_acc).astype(np.float64)
         if self.min_speed is not None:

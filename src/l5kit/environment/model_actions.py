@@ -1,4 +1,4 @@
-"""Actions that are controls of vehicle models, and what they move; policies drive by these without torch."""
+"""Actions that are controls of vehicle models, and how they move AVs; used by exported policies without torch."""
 
 import math
 from dataclasses import dataclass, replace
@@ -41,10 +41,10 @@ _MOST_STEERING_RADPS = 0.5
 _LONGEST_STEP = (2.5, 0.25, 0.1)
 
 ROUTE_ACTIONS = ("route", "route_emergency")
-"""Those of them that are accelerations along the route."""
+"""Kinds of actions that are accelerations along the route."""
 
 MODEL_ACTIONS = ("bicycle", "curvature", "pose_change", "grid", *ROUTE_ACTIONS)
-"""What :func:`model_actions` knows."""
+"""Kinds of actions that :func:`model_actions` supports."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +52,10 @@ class EgosNow:
     """AVs of B episodes before a step.
 
     Attributes:
-        states: As vehicle models take them.
-        world_from_agent: Their poses, float64 (B, 3, 3).
-        yaws_rad: Their headings as poses tell them, in [-pi, pi], (B,).
-        routes: Their routes; None where nobody asks for them.
+        states: States for vehicle models.
+        world_from_agent: Poses, float64 (B, 3, 3).
+        yaws_rad: Headings of the poses, in [-pi, pi], (B,).
+        routes: Routes; None if no action needs them.
     """
 
     states: VehicleStates
@@ -64,15 +64,15 @@ class EgosNow:
     routes: RouteRows | None = None
 
     def ahead(self, said: dict[str, NumericArray], step_time_s: float) -> VehicleStates:
-        """Return AVs at ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1), as seen from where they are."""
-        from l5kit.simulation.unroll import ClosedLoopSimulator  # here, as it brings torch
+        """Return the AVs moved to ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1) in their own frames."""
+        from l5kit.simulation.unroll import ClosedLoopSimulator  # imported here, as it imports torch
 
         seen = {"world_from_agent": self.world_from_agent, "yaw": self.yaws_rad}
         poses = np.empty((len(self.states), 3))
         poses[:, :2], poses[:, 2] = ClosedLoopSimulator.first_poses(seen, said)
         before, moved = self.states, PoseModel().step(self.states, poses, step_time_s)
 
-        # poses do not tell who has gone backwards: there speeds are below 0, and accelerations their changes
+        # Poses alone do not show reversing: there speeds are negative, and accelerations are changes of these speeds.
         headings, is_backwards = (np.cos(before.yaws_rad), np.sin(before.yaws_rad)), np.empty(len(before), np.bool_)
         if not _find_backwards(before.positions_m.copy(), moved.positions_m, headings, moved.speeds_mps, is_backwards):
             return moved
@@ -93,7 +93,7 @@ def _find_backwards(
     speeds_mps: Float64Array,
     is_backwards: BoolArray,
 ) -> bool:
-    """Write who has gone against the heading, cosine and sine, that it had before, and return whether anyone has."""
+    """Mark the AVs that moved against their heading, given as cosine and sine, and return whether there are any."""
     cos, sin = headings
     is_any = False
     for i in range(len(is_backwards)):
@@ -104,15 +104,15 @@ def _find_backwards(
 
 
 def box_space(size: int) -> "spaces.Box":
-    """Return the space of actions of some values from -1 to 1."""
-    from gymnasium import spaces  # here, as policies drive where there is none
+    """Return the space of actions of ``size`` values from -1 to 1."""
+    from gymnasium import spaces  # imported here, as exported policies run without it
 
     return spaces.Box(-1, 1, (size,), np.float32)
 
 
 @kernel_jit
 def control_of(value: float, low: float, high: float) -> float:
-    """Return the control that an action stands for: ``low`` for -1 and less, 0 for 0, and ``high`` for 1 and more."""
+    """Return the control of an action value: ``low`` for -1 or less, 0 for 0, and ``high`` for 1 or more."""
     if value < 0:
         return low if value < -1.0 else -value * low
     return high if value > 1.0 else value * high
@@ -120,10 +120,10 @@ def control_of(value: float, low: float, high: float) -> float:
 
 @kernel_jit
 def scale_actions(item: int, arguments: KernelArguments) -> None:
-    """Write the controls that an action stands for, zeros for one that is not finite.
+    """Write the controls of an action, zeros if it is not finite.
 
-    Arguments: lowest and highest controls, (A,) each; actions (N, A); controls (N, A) and whether an action is not
-    finite, (N,), which are written.
+    Arguments: lowest and highest controls, (A,) each; actions (N, A); outputs: controls (N, A) and a mask of actions
+    that are not finite, (N,).
     """
     lows, highs, actions, controls, is_bad = arguments
     is_bad[item] = False
@@ -136,10 +136,10 @@ def scale_actions(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def choose_controls(item: int, arguments: KernelArguments) -> None:
-    """Write the controls of a grid that a choice stands for, zeros for one that is none of them.
+    """Write the controls of a grid number, zeros if it is not in the grid.
 
-    Arguments: lowest and highest controls, (A,) each; how many values each has, int64 (A,); choices, int64 (N,);
-    controls (N, A) and whether a choice is none, (N,), which are written.
+    Arguments: lowest and highest controls, (A,) each; number of values of each control, int64 (A,); grid numbers, int64
+    (N,); outputs: controls (N, A) and a mask of numbers that are not in the grid, (N,).
     """
     lows, highs, sizes, choices, controls, is_bad = arguments
     num_choices = 1
@@ -148,7 +148,7 @@ def choose_controls(item: int, arguments: KernelArguments) -> None:
     rest = choices[item]
     is_bad[item] = not 0 <= rest < num_choices
     for index in range(len(sizes)):
-        # the last control changes first
+        # the last control varies fastest
         column = len(sizes) - 1 - index
         value = 2.0 * (rest % sizes[column]) / (sizes[column] - 1) - 1.0
         rest //= sizes[column]
@@ -159,12 +159,12 @@ def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None
     """Return a copy of actions (N, A), in floating point.
 
     Args:
-        actions: Of N environments (N, A); of a single one (A,), which becomes (1, A).
+        actions: Actions (N, A) of N environments; (A,) of a single one, which becomes (1, A).
         num_values: A.
-        of: Whether the values of an environment count, (N,); None for a single one.
+        of: Environments whose values are checked, bool (N,); None for a single one.
 
     Raises:
-        InvalidArgumentError: They have another shape, or a value that counts is not finite.
+        InvalidArgumentError: The shape is wrong, or a checked value is not finite.
     """
     values: NumericArray = np.array(actions)
     shape = (num_values,) if of is None else (len(of), num_values)
@@ -173,7 +173,7 @@ def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None
         raise InvalidArgumentError(f"action must be {wanted}, got shape {values.shape} of {values.dtype}")
     if values.dtype.kind != "f":
         values = values.astype(np.float64)
-    # values of environments that do not count may be anything
+    # ignore values of environments that are not checked
     is_bad = ~np.isfinite(values)
     if of is not None:
         is_bad[~of] = False
@@ -192,14 +192,14 @@ class ModelActions:
     """Actions that are controls of a vehicle model of the simulation.
 
     Attributes:
-        model: Moves the AVs.
+        model: Model that moves the AVs.
         lows: Controls of the action -1, below 0, (A,).
-        highs: Controls of the action 1, above 0, (A,); 0 means 0, and values between are linear.
-        grid: How many values each control has; None for all between -1 and 1. An action is then one number: that of
-            the combination, the last control changing first. Odd numbers have a value 0.
+        highs: Controls of the action 1, above 0, (A,); 0 means 0, with linear interpolation between.
+        grid: Number of values of each control; None for continuous actions. With a grid, an action is the number of a
+            combination, the last control varying fastest. Odd numbers of values include 0.
 
     Raises:
-        InvalidArgumentError: The numbers of controls differ, or a limit or a number of values is not possible.
+        InvalidArgumentError: The numbers of controls differ, or a limit or a number of values is invalid.
     """
 
     model: VehicleModel
@@ -223,21 +223,21 @@ class ModelActions:
     @cached_property
     def space(self) -> "AnySpace":
         """Space of an action."""
-        from gymnasium import spaces  # here, as policies drive where there is none
+        from gymnasium import spaces  # imported here, as exported policies run without it
 
         return box_space(self.num_outputs) if self.grid is None else spaces.Discrete(self.num_outputs)
 
     @property
     def num_outputs(self) -> int:
-        """Values of an action, or how many there are to choose from."""
+        """Number of values of an action; with a grid the number of its combinations."""
         return len(self.lows) if self.grid is None else int(np.prod(self.grid))
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
-        """Return actions (N, A) in floating point, or those of the grid as whole numbers (N,)."""
+        """Return actions (N, A) as floating point, or grid numbers (N,) as int64."""
         if self.grid is None:
             return checked_actions(actions, len(self.lows), of=of)
 
-        # one whole number for each environment, 0 for those that do not count
+        # one whole number for each environment, 0 for those that are not checked
         values: NumericArray = np.asarray(actions)
         if values.shape != (() if of is None else (len(of),)) or values.dtype.kind not in "iu":
             wanted = "a whole number" if of is None else f"{len(of)} whole numbers"
@@ -254,7 +254,7 @@ class ModelActions:
         return chosen.astype(np.int64)
 
     def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
-        """Do nothing: states of vehicles have all that counts."""
+        """Do nothing: vehicle states hold everything."""
 
     def controls(self, actions: NumericArray) -> Float64Array:
         """Return the controls (B, A) of actions."""
@@ -266,24 +266,23 @@ class ModelActions:
         return controls
 
     def control_kernel(self) -> tuple[Kernel, tuple[NumericArray, ...]]:
-        """Return what writes the controls of actions, and the arrays that it takes before these."""
+        """Return the kernel that writes the controls of actions, and its first arguments."""
         limits = np.array(self.lows, np.float64), np.array(self.highs, np.float64)
         if self.grid is None:
             return scale_actions, limits
         return choose_controls, (*limits, np.array(self.grid, np.int64))
 
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
-        """Return the AVs that the model has moved."""
+        """Return the AVs as the model moves them."""
         return self.model.step(egos.states, self.controls(actions), step_time_s)
 
 
 @dataclass(frozen=True, eq=False)
 class RouteActions(ModelActions):
-    """Actions that are accelerations along the route; the curvature that keeps to it is found for them.
+    """Actions that are accelerations along the route; steering follows the route automatically.
 
-    The acceleration goes to the wanted one within the bounds of comfort, and is never more than limits and bends allow,
-    see
-    :func:`~l5kit.simulation.lanes.route_tracking.track_route`. A vehicle without a route goes straight on.
+    The acceleration approaches that of the action within comfort bounds, and is limited by speed limits and bends; see
+    :func:`~l5kit.simulation.lanes.route_tracking.track_route`. A vehicle without a route goes straight.
     """
 
     model: InvertibleBicycle
@@ -291,7 +290,7 @@ class RouteActions(ModelActions):
     def steered(
         self, actions: NumericArray, states: VehicleStates, routes: RouteRows, step_time_s: float
     ) -> Float64Array:
-        """Return the controls of the model (B, 2) of actions (B, 1) of vehicles on routes."""
+        """Return the controls (B, 2) of the model for actions (B, 1) of vehicles on routes."""
         geometry = self.model.geometry
         shares = np.array([geometry.rear_axle_share, geometry.wheel_base_share])
         return track_routes(
@@ -305,13 +304,13 @@ class RouteActions(ModelActions):
         )
 
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
-        """Return the AVs that have followed their routes."""
+        """Return the AVs after following their routes."""
         assert egos.routes is not None
         return self.model.step(egos.states, self.steered(actions, egos.states, egos.routes, step_time_s), step_time_s)
 
 
 def model_actions(name: str) -> ModelActions:
-    """Return the actions of a vehicle model.
+    """Return the actions of a kind by name.
 
     Args:
         name: ``bicycle``: acceleration of 4 m/s2 and steering rate of 0.5 rad/s for
@@ -319,11 +318,11 @@ def model_actions(name: str) -> ModelActions:
             curvature of 0.2 1/m for :class:`~l5kit.simulation.vehicle_models.InvertibleBicycle`. ``grid``: 7 times 9
             values of these. ``pose_change``: 2.5 m ahead, 0.25 m to the left and 0.1 rad for
             :class:`~l5kit.simulation.vehicle_models.PoseChange`. ``route``: acceleration along the route, from
-            -3.7 to 2.2 m/s2 (the bounds of comfort), for :class:`RouteActions`. ``route_emergency``: the same from -6
-            m/s2 on, where what is below -3.7 comes on at once.
+            -3.7 to 2.2 m/s2 (the comfort bounds), for :class:`RouteActions`. ``route_emergency``: the same from -6
+            m/s2 on; braking below -3.7 m/s2 is applied at once.
 
     Raises:
-        InvalidArgumentError: There is no such kind.
+        InvalidArgumentError: The kind does not exist.
     """
     if name in ROUTE_ACTIONS:
         braking_mps2 = HARDEST_BRAKING_MPS2 if name == "route" else EMERGENCY_BRAKING_MPS2

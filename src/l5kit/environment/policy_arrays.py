@@ -1,4 +1,4 @@
-"""Weights in files of torch as arrays, read without torch and without running code in them."""
+"""Policy weights as arrays: a reader of torch files that needs no torch and runs no code from them."""
 
 import io
 import pickle
@@ -14,22 +14,22 @@ from l5kit._types import Float32Array, UInt8Array
 
 _CONTENT: Final = "/data.pkl"
 _MARK_OF_FOLDER: Final = 0x10
-"""Of a part with this attribute, torch reads nothing."""
+"""Attribute of archive members that torch treats as folders and does not read."""
 
 
 def read_arrays(content: bytes) -> object:
-    """Return what ``torch.save`` has written, with tensors as arrays.
+    """Return the content of a ``torch.save`` file, with tensors as arrays.
 
-    Tensors become float32 arrays of their shapes; those of other numbers, without values, or said to have more values
-    than the file holds, become None.
+    Tensors become float32 arrays of their shapes. Tensors of other dtypes, without values, or larger than their storage
+    become None.
 
     Args:
         content: Bytes of the file, an archive of torch.
 
     Raises:
-        zipfile.BadZipFile: It is no such archive.
-        pickle.UnpicklingError: It holds other objects than dicts, texts, numbers and tensors.
-        ValueError: A tensor has an impossible shape; like others of :mod:`pickle` where bytes are damaged.
+        zipfile.BadZipFile: It is not a torch archive.
+        pickle.UnpicklingError: It holds objects other than dicts, strings, numbers and tensors.
+        ValueError: A tensor has an impossible shape. Damaged bytes may raise other errors of :mod:`pickle`.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         names = [name for name in archive.namelist() if name.endswith(_CONTENT) and name.count("/") == 1]
@@ -40,20 +40,20 @@ def read_arrays(content: bytes) -> object:
 
 @dataclass(frozen=True)
 class _Storage:
-    """Numbers of a file; ``values`` is None where they are none of float32 in memory."""
+    """Storage of tensors; ``values`` is None if it is not float32 in host memory."""
 
     values: Float32Array | None
 
 
 class _Reader(pickle.Unpickler):
-    """Reads a pickle of torch, of which nothing but what :meth:`find_class` knows is called."""
+    """Unpickler of torch archives that calls nothing but the functions of :meth:`find_class`."""
 
     def __init__(self, archive: zipfile.ZipFile, *, folder: str) -> None:
         super().__init__(io.BytesIO(archive.read(f"{folder}{_CONTENT}")))
         self._archive, self._folder = archive, folder
 
     def find_class(self, module: str, name: str, /) -> Any:
-        """Return one of the few functions that rebuild tensors, or the name of a kind of numbers."""
+        """Return one of the few functions that rebuild tensors, or the name of a storage type."""
         known: dict[tuple[str, str], Callable[..., object]] = {
             ("collections", "OrderedDict"): OrderedDict,
             ("torch._utils", "_rebuild_tensor_v2"): _rebuild,
@@ -65,7 +65,7 @@ class _Reader(pickle.Unpickler):
         return known[module, name]
 
     def persistent_load(self, pid: Any) -> _Storage:
-        """Return the numbers that a tensor names."""
+        """Return the storage of a tensor."""
         _, kind, key, device, _ = pid
         if kind != "FloatStorage" or device != "cpu":
             return _Storage(None)
@@ -79,14 +79,14 @@ class _Reader(pickle.Unpickler):
 def _rebuild(
     storage: object, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: object
 ) -> Float32Array | None:
-    """Return a tensor as an array of its own."""
+    """Return a tensor as a new array; None if its values are not in the file."""
     values = storage.values if isinstance(storage, _Storage) else None
     whole = [offset, *shape, *strides]
     if not all(isinstance(value, int) and value >= 0 for value in whole) or len(shape) != len(strides):
         raise ValueError(f"a tensor of shape {shape} with strides {strides}")
     if values is None:
         return None
-    # the farthest number that the shape reaches must lie in the file; sizes are counted exactly, however large
+    # The last element must be in the storage. Sizes are exact Python integers, so that they cannot overflow.
     size = int(np.prod([1, *shape], dtype=object))
     last = offset + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
     if size > len(values) or (size > 0 and last >= len(values)):

@@ -1,4 +1,4 @@
-"""Policy driver: a policy of reinforcement learning drives AVs or agents of a simulation as it does in environments."""
+"""Policy driver: a reinforcement learning policy drives AVs or agents of a simulation as in its environments."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ _HELD_S: Final = 1.5
 
 
 class ActingNetwork(Protocol):
-    """What decides for a policy; :class:`~l5kit.environment.policy_file.PolicyNetwork` is one."""
+    """Protocol of the network of a policy, such as :class:`~l5kit.environment.policy_file.PolicyNetwork`."""
 
     @property
     def num_inputs(self) -> int:
@@ -41,15 +41,15 @@ class ActingNetwork(Protocol):
 
     @property
     def num_outputs(self) -> int:
-        """Values of an action, or the number of actions that it chooses from, A."""
+        """Values of an action, or the number of discrete actions, A."""
 
     def act(self, seen: Float32Array) -> NumericArray:
-        """Return means of actions, or a logit of each action, (R, A), of observations (R, D)."""
+        """Return means of actions, or a logit of each discrete action, (R, A), for observations (R, D)."""
 
 
 @dataclass(frozen=True, eq=False)
 class _FunctionNetwork:
-    """A function of the user, whose results are checked."""
+    """Network that calls a function of the user and checks its results."""
 
     function: Callable[[Float32Array], NumericArray]
     num_inputs: int
@@ -67,20 +67,20 @@ class _FunctionNetwork:
 
 @dataclass(frozen=True, eq=False)
 class PolicyDriver:
-    """A policy that drives AVs or agents without noise: it sees compact observations and gives controls of a model.
+    """Driver of AVs or agents by a policy without noise, from compact observations to controls of a vehicle model.
 
-    In the same states it sees and does what it would in an environment, up to rounding in float32. Its actions are
-    controls, so that it has a seat of its own: ``simulate(..., planner=PolicyDriver.load("driver").seat)``.
+    In the same states its observations and actions are those of an environment, up to float32 rounding. Its actions are
+    controls, so it comes with a seat: ``simulate(..., planner=PolicyDriver.load("driver").seat)``.
 
     Attributes:
-        network: Takes observations and gives actions.
-        options: What it was trained with.
+        network: Network from observations to actions.
+        options: Options of its training.
         digest: SHA-256 of its file and options; empty for a function.
-        actions: The kind of its actions.
+        actions: Kind of its actions.
 
     Raises:
-        UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
-        InvalidArgumentError: The network takes or gives other numbers of values than the options say.
+        UnsupportedValueError: Its observations or actions are not supported in simulations.
+        InvalidArgumentError: The input or output size of the network does not match the options.
     """
 
     network: ActingNetwork = field(repr=False)
@@ -96,29 +96,29 @@ class PolicyDriver:
         expected = (options.layout.size, self.actions.num_outputs)
         if sizes != expected:
             raise InvalidArgumentError(
-                f"the policy takes {sizes[0]} values and gives {sizes[1]}; its options tell of {expected[0]} and "
+                f"the policy takes {sizes[0]} values and gives {sizes[1]}; its options need {expected[0]} and "
                 f"{expected[1]}"
             )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "PolicyDriver":
-        """Return the driver of a file that ``l5kit train-rl`` has written.
+        """Return the driver of a policy file from ``l5kit train-rl``.
 
-        Weights and options are all that is read; nothing that the file may have pickled is loaded.
+        Only weights and options are read; pickled objects in the file are never loaded.
 
         Args:
             path: A ``.zip``, an exported ``.onnx``, the folder of a training, for its ``driver.zip``, or the name of a
                 policy that ships with l5kit.
 
         Raises:
-            FileNotFoundError: There is no such file, or the training has not ended.
-            InvalidArgumentError: The file is broken, no such policy, or does not say what it was trained with.
-            UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
+            FileNotFoundError: The file does not exist, or the training is not finished.
+            InvalidArgumentError: The file is broken, is not a policy, or lacks the options of its training.
+            UnsupportedValueError: Its observations or actions are not supported in simulations.
         """
         file = find_policy_file(path)
         network: ActingNetwork
         if is_onnx(file):
-            from l5kit.environment.policy_export import ExportedPolicy  # here, as it brings torch
+            from l5kit.environment.policy_export import ExportedPolicy  # imported here, as it imports torch
 
             network = ExportedPolicy(file)
             options = network.options
@@ -130,15 +130,15 @@ class PolicyDriver:
 
     @classmethod
     def of_function(cls, function: Callable[[Float32Array], NumericArray], options: PolicyOptions) -> "PolicyDriver":
-        """Return the driver of a policy of any library.
+        """Return the driver of a policy from any library.
 
         Args:
-            function: Takes observations, float32 (R, D), and gives actions without noise, (R, A), scaled as those of
-                the environments; for a grid, a logit of each of its actions.
-            options: What it was trained with.
+            function: Function from observations, float32 (R, D), to actions without noise, (R, A), scaled as in the
+                environments; for a grid, to a logit of each of its actions.
+            options: Options of its training.
 
         Raises:
-            UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
+            UnsupportedValueError: Its observations or actions are not supported in simulations.
         """
         options.require_simulated()
         return cls(
@@ -149,7 +149,7 @@ class PolicyDriver:
 
     @property
     def seat(self) -> EgoSeat:
-        """The driver with the vehicle model that it was trained with."""
+        """The driver with the vehicle model of its training."""
         model = self.actions.model
         return EgoSeat(self, Controls(model, has_motion=not isinstance(model, PoseChange)))
 
@@ -157,13 +157,13 @@ class PolicyDriver:
         """Return controls of the vehicle model for AVs or agents, (K, A).
 
         Raises:
-            InvalidArgumentError: Steps have another length than in its training, or it is to drive agents without a
+            InvalidArgumentError: The step time differs from that of the training, or agents are to be driven without a
                 map.
         """
         actions, routes = self._decide(state)
         if isinstance(self.actions, RouteActions):
             controls = self.actions.steered(actions, state.actor_states, routes, state.step_time_s)
-            # with the jerk of drives that begin, as episodes do: a simulation goes on from a log
+            # Limit the jerk at the start of the drive, as episodes do: the simulation continues a log.
             since_start = (state.frame_indices - state.batch.starts[state.scenes])[state.actor_scenes]
             since_start_s, before_mps2 = since_start * state.step_time_s, state.actor_states.accelerations_mps2
             controls[:, 0] = begin_gently(controls[:, 0], before_mps2, since_start_s, step_s=state.step_time_s)
@@ -172,16 +172,16 @@ class PolicyDriver:
 
     @property
     def agent_seat(self) -> AgentSeat:
-        """The driver with its vehicle model for agents: vehicles that follow lanes; all others are replayed."""
+        """The driver with its vehicle model for agents: vehicles that follow lanes; other agents are replayed."""
         return AgentSeat(self, self.seat.model, AgentControl.of_traffic(tracks=find_lane_followers))
 
     @property
     def as_planner(self) -> "RoutePolicyPlanner | None":
-        """The same driver as one that plans poses; None where its actions are not along the route."""
+        """The same driver as a planner of poses; None if its actions are not along the route."""
         return RoutePolicyPlanner(self) if isinstance(self.actions, RouteActions) else None
 
     def _decide(self, state: TrafficState) -> tuple[NumericArray, RouteRows]:
-        """Return actions of AVs or agents, as in environments, and their routes."""
+        """Return actions of AVs or agents as in environments, and their routes."""
         if abs(state.step_time_s - self.options.step_time_s) > _STEP_SLACK_S:
             raise InvalidArgumentError(
                 f"a step of the log takes {state.step_time_s:g} s; the policy was trained with steps of "
@@ -204,13 +204,13 @@ class PolicyDriver:
 
 @dataclass(frozen=True, eq=False)
 class RoutePolicyPlanner:
-    """A policy along the route that plans: where it comes to if it goes on as it does now.
+    """Planner from a policy with actions along the route: the poses that follow from its current action.
 
-    An acceleration is held for 1.5 s, after which the speed stays; braking is held to the end, as who brakes goes on as
-    long as there is reason to. What limits and bends allow bounds all of it. In the next step it decides anew.
+    An acceleration is held for 1.5 s, then the speed is kept; braking is held to the end, as its cause usually remains.
+    Speed limits and bends bound the speed throughout. Each step plans anew.
 
     Attributes:
-        policy: Decides.
+        policy: Policy that chooses the actions.
     """
 
     policy: PolicyDriver
@@ -223,7 +223,7 @@ class RoutePolicyPlanner:
         step_s, states, positions = state.step_time_s, state.actor_states, routes.positions.copy()
         poses = np.empty((len(actions), round(_PLANNED_S / step_s), 3))
         for step in range(poses.shape[1]):
-            # an acceleration ends after a while, braking does not
+            # acceleration ends after a while, braking does not
             held = actions if step * step_s < _HELD_S else np.minimum(actions, 0)
             controls = kind.steered(held, states, routes._replace(positions=positions), step_s)
             states = kind.model.step(states, controls, step_s)

@@ -1,4 +1,4 @@
-"""Policy file: weights and options of a policy that ``l5kit train-rl`` has written, read without its pickles."""
+"""Policy file: weights and options of a policy from ``l5kit train-rl``, read without unpickling."""
 
 import io
 import json
@@ -41,21 +41,21 @@ _DAMAGES: Final = (
     *(zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError),
     *(LookupError, TypeError, AttributeError, struct.error, OverflowError, MemoryError),
 )
-"""What readers of zip files, JSON and weights raise where bytes are damaged."""
+"""Errors that readers of zip files, JSON and weights raise for damaged bytes."""
 
 Layer: TypeAlias = tuple[Float32Array, Float32Array]
-"""Weights (outputs, inputs) and offsets (outputs,), float32."""
+"""Weights (outputs, inputs) and biases (outputs,), float32."""
 
 
 @dataclass(frozen=True, eq=False)
 class SetLayers:
-    """Layers for rows in any order; what :class:`~l5kit.environment.models.SetFeatures` computes, without torch.
+    """Layers for an unordered set of rows; a :class:`~l5kit.environment.models.SetFeatures` without torch.
 
     Attributes:
-        first: The layer that each row goes through.
-        second: The one after it, of W outputs.
-        mix: Weights that mix in what counts, (F, W), or what all heads have attended to, (F, heads x W).
-        query: Makes the queries of all heads, (R, heads x W), of the AV and its route; None for the largest values.
+        first: First layer of each row.
+        second: Second layer of each row, with W outputs.
+        mix: Weights of the pooled features, (F, W), or of the attention of all heads, (F, heads x W).
+        query: Layer of the queries of all heads, (R, heads x W), from the AV and its route; None for maximum pooling.
     """
 
     first: Layer
@@ -68,10 +68,10 @@ class SetLayers:
 
         Args:
             rows: The rows, (R, K, columns).
-            is_there: 1 for those that are there, else 0, (R, K, 1).
+            is_there: 1 for used rows, 0 for padding, (R, K, 1).
             own: Values of the AV and its route, (R, C).
         """
-        # each row goes through two layers
+        # two layers for each row
         num_rows, count, num_columns = rows.shape
         flat = rows.reshape(num_rows * count, num_columns)
         for weights, offsets in (self.first, self.second):
@@ -79,9 +79,9 @@ class SetLayers:
         width = flat.shape[1]
         values = flat.reshape(num_rows, count, width)
         if self.query is None:
-            # empty ones become 0, and the largest of each feature counts
+            # maximum of each feature, with zeros for padding
             return _times(self.mix, (values * is_there).max(axis=1))
-        # shares of a softmax of the scores of those that are there, and of a row of zeros, whose score is 0
+        # softmax over the scores of used rows and of an extra row of zeros, whose score is 0
         weights, offsets = self.query
         queries = (_times(weights, own) + offsets).reshape(num_rows, len(offsets) // width, width)
         scores = np.matmul(queries, values.transpose(0, 2, 1)) / np.float32(np.sqrt(width))
@@ -94,13 +94,13 @@ class SetLayers:
 
 @dataclass(frozen=True, eq=False)
 class CompactEncoder:
-    """What :class:`~l5kit.reinforcement.compact_features.CompactFeatures` computes, without torch.
+    """Encoder of compact observations; a :class:`~l5kit.reinforcement.compact_features.CompactFeatures` without torch.
 
     Attributes:
         layout: Layout of the observations.
         scales: Means and standard deviations of all columns, float32 (2, D).
-        own: The layer of the AV and its route.
-        sets: Of each part that is a set, its layers.
+        own: Layer of the AV and its route.
+        sets: Layers of each part that is a set.
     """
 
     layout: CompactLayout
@@ -110,13 +110,13 @@ class CompactEncoder:
 
     def encode(self, seen: Float32Array) -> Float32Array:
         """Return the features (R, F) of observations (R, D)."""
-        # normalised columns; the AV and its route go through one layer
+        # normalised columns, and the layer of the AV and its route
         means, deviations = self.scales
         values = np.clip((seen - means) / deviations, -MOST_NORMALISED, MOST_NORMALISED)
         weights, offsets = self.own
         own = values[:, : weights.shape[1]]
         mixed = _times(weights, own) + offsets
-        # what is mixed in of a set does not hang on the order of its rows
+        # the contribution of a set does not depend on the order of its rows
         for name, layers in self.sets.items():
             columns, shape = self.layout.parts[name]
             is_there = seen[:, columns].reshape(-1, *shape)[..., -1:]
@@ -127,11 +127,11 @@ class CompactEncoder:
 
 @dataclass(frozen=True, eq=False)
 class PolicyNetwork:
-    """The part of a network of stable-baselines3 that says what to do: layers of weights, tanh between them.
+    """Actor network of stable-baselines3 in NumPy: layers of weights with tanh between them.
 
     Attributes:
-        layers: Weights (outputs, inputs) and offsets (outputs,) of each layer, float32.
-        encoder: Makes of observations what goes into the layers; None where observations do.
+        layers: Weights (outputs, inputs) and biases (outputs,) of each layer, float32.
+        encoder: Encoder of observations before the layers; None if there is none.
     """
 
     layers: tuple[Layer, ...]
@@ -144,13 +144,13 @@ class PolicyNetwork:
 
     @property
     def num_outputs(self) -> int:
-        """Values of an action, or the number of actions that it chooses from."""
+        """Values of an action, or the number of discrete actions."""
         return int(self.layers[-1][0].shape[0])
 
     def act(self, seen: Float32Array) -> Float32Array:
-        """Return means of actions, or a logit of each action, (R, outputs), of observations (R, inputs).
+        """Return means of actions, or a logit of each discrete action, (R, outputs), for observations (R, inputs).
 
-        Each row has the same bits whatever the others are.
+        Each row is bit-identical whatever the other rows are.
         """
         values = seen if self.encoder is None else self.encoder.encode(seen)
         for index, (weights, offsets) in enumerate(self.layers):
@@ -159,7 +159,7 @@ class PolicyNetwork:
 
 
 def _times(weights: Float32Array, rows: Float32Array) -> Float32Array:
-    """Return weights (O, I) times rows (R, I), (R, O), row by row, so that none hangs on the others."""
+    """Return weights (O, I) times rows (R, I), (R, O), row by row, so that rows do not affect each other."""
     product: Float32Array = np.matmul(weights, rows[:, :, None])[:, :, 0]
     return product
 
@@ -168,11 +168,11 @@ def find_policy_file(policy: str | os.PathLike[str]) -> Path:
     """Return the file of a policy.
 
     Args:
-        policy: The file, the folder of a training, for its ``driver.zip``, or the name of a policy that ships.
+        policy: The file, the folder of a training, for its ``driver.zip``, or the name of a policy shipped with l5kit.
 
     Raises:
-        FileNotFoundError: There is none.
-        InvalidArgumentError: The folder is not what its training has left there.
+        FileNotFoundError: The file does not exist.
+        InvalidArgumentError: The folder was changed after its training.
     """
     path = checkpoint_path(policy)
     file = path / _DRIVER if path.is_dir() else path
@@ -184,7 +184,7 @@ def find_policy_file(policy: str | os.PathLike[str]) -> Path:
             else ("check it for spelling")
         )
         raise FileNotFoundError(f"there is no {str(file)!r}; {hint}")
-    # trainings that go on, and those of older versions, have no receipt
+    # running trainings, and those of older versions, have no receipt
     loss = find_loss(path, needs_receipt=False)
     if loss is not None:
         raise InvalidArgumentError(
@@ -194,12 +194,12 @@ def find_policy_file(policy: str | os.PathLike[str]) -> Path:
 
 
 def read_weights(file: Path) -> tuple[Mapping[str, "torch.Tensor"], PolicyOptions]:
-    """Return all weights of a policy, and what it was trained with; nothing that the file has pickled is loaded.
+    """Return all weights of a policy and its options; pickled objects in the file are never loaded.
 
     Raises:
-        InvalidArgumentError: The file is broken, or no policy of ``l5kit train-rl``.
+        InvalidArgumentError: The file is broken, or not a policy of ``l5kit train-rl``.
     """
-    import torch  # here, as policies drive where there is none
+    import torch  # imported here, as policies drive without torch
 
     def load(content: bytes) -> object:
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -209,19 +209,18 @@ def read_weights(file: Path) -> tuple[Mapping[str, "torch.Tensor"], PolicyOption
 
 
 def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
-    """Return the network of a policy, and what it was trained with: what its file says, else ``config.yaml`` beside it.
+    """Return the network and the options of a policy; options missing in the file come from ``config.yaml`` next to it.
 
     Raises:
-        InvalidArgumentError: The file is broken, no policy of ``l5kit train-rl``, or does not say what it was trained
-            with.
-        UnsupportedValueError: It was trained with observations or actions that it cannot drive with in a simulation.
-        ConfigError: The configuration beside it is wrong.
+        InvalidArgumentError: The file is broken, not a policy of ``l5kit train-rl``, or lacks its options.
+        UnsupportedValueError: Its observations or actions are not supported in simulations.
+        ConfigError: The configuration next to it is wrong.
     """
     content, weights = _entries_of(file, read_arrays)
     options = _options_of(file, content)
     options.require_simulated()
     shape, encoder = content.get("policy_kwargs"), _encoder_of(file, weights, options)
-    # the layers of the policy alone; those of values are left out
+    # layers of the actor only, without those of the critic
     indices = sorted(int(match[1]) for name in weights if (match := _LAYER.fullmatch(name)))
     names = [*(f"mlp_extractor.policy_net.{number}" for number in indices), "action_net"]
     is_known = encoder is not None or (isinstance(shape, dict) and shape.keys() <= _KNOWN_SHAPE)
@@ -231,7 +230,7 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
         )
     layers = tuple((_array_of(weights[f"{name}.weight"]), _array_of(weights[f"{name}.bias"])) for name in names)
 
-    # weights that do not fit together, or that are no numbers, are refused layer by layer
+    # raise for layers that do not fit together, or that are not finite numbers
     num_inputs: int | None = None
     for number, (weights_of_layer, offsets) in enumerate(layers):
         is_fitting = weights_of_layer.ndim == 2 and offsets.shape == weights_of_layer.shape[:1]
@@ -252,7 +251,7 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
 
 
 def _encoder_of(file: Path, weights: Mapping[str, object], options: PolicyOptions) -> CompactEncoder | None:
-    """Return what makes features of observations; None where the weights have none."""
+    """Return the encoder of observations; None if the weights have none."""
     if f"{_FEATURES}means" not in weights:
         return None
     layout = options.layout
@@ -275,10 +274,10 @@ def _encoder_of(file: Path, weights: Mapping[str, object], options: PolicyOption
 
 
 def _require_encoder(file: Path, encoder: CompactEncoder) -> None:
-    """Refuse an encoder whose weights do not fit together or to the layout, or that are no numbers."""
+    """Raise if weights of an encoder do not fit together or to the layout, or are not finite."""
     layout, (own_weights, own_offsets) = encoder.layout, encoder.own
     num_own, num_features = layout.parts[SET_PARTS[0]][0].start, own_offsets.size
-    # the sizes of the offsets say how wide layers are
+    # the widths of layers are those of their biases
     expected = {
         "own.weight": (own_weights, (num_features, num_own)),
         "own.bias": (own_offsets, (num_features,)),
@@ -303,7 +302,7 @@ def _require_encoder(file: Path, encoder: CompactEncoder) -> None:
 
 
 def _entries_of(file: Path, load: Callable[[bytes], object]) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Return what a file says in plain words, and its weights, which ``load`` reads."""
+    """Return the JSON content of a file, and its weights, which ``load`` reads."""
     require_regular_file(file, called="policy file")
     try:
         with zipfile.ZipFile(file) as archive:
@@ -314,7 +313,7 @@ def _entries_of(file: Path, load: Callable[[bytes], object]) -> tuple[dict[str, 
             is_whole = set(_ENTRIES) <= set(archive.namelist())
             texts = [archive.read(name) for name in _ENTRIES] if is_whole else []
         if is_whole:
-            with zipfile.ZipFile(io.BytesIO(texts[1])) as archive:  # it is unpacked, too
+            with zipfile.ZipFile(io.BytesIO(texts[1])) as archive:  # this member is an archive, too
                 USUAL_LIMITS.require_readable(archive)
         content = json.loads(texts[0]) if is_whole else None
         weights = load(texts[1]) if is_whole else None
@@ -342,6 +341,6 @@ def _options_of(file: Path, content: Mapping[str, Any]) -> PolicyOptions:
 
 
 def _array_of(values: object) -> Float32Array:
-    """Return weights as an array; NaN for what is none."""
+    """Return weights as an array; NaN for other objects."""
     none: Float32Array = np.full((1, 1), np.nan, np.float32)
     return values if isinstance(values, np.ndarray) else none

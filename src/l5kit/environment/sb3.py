@@ -1,4 +1,4 @@
-"""Adapter to stable-baselines3: a vector environment of Gymnasium as the ``VecEnv`` that its algorithms step."""
+"""Stable-baselines3 adapter: a vector environment of Gymnasium as a ``VecEnv`` for its algorithms."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -18,16 +18,15 @@ _Observation: TypeAlias = NumericArray | dict[str, NumericArray]
 _VectorEnv: TypeAlias = VectorEnv[Any, NumericArray, NumericArray]
 
 _DIGITS = 6
-"""Of returns and times of episodes, as in the monitor of stable-baselines3."""
+"""Digits of returns and times of episodes, as in the monitor of stable-baselines3."""
 
 
 class StableBaselinesVecEnv(VecEnv):
-    """Vector environment of Gymnasium by the rules of stable-baselines3, which takes no other one.
+    """Vector environment of Gymnasium as a ``VecEnv`` of stable-baselines3.
 
-    Nothing is done for one environment after the other but at the ends of episodes. There, ``infos[i]`` has
-    ``terminal_observation``; ``TimeLimit.truncated``; ``episode``, with the return ``r``, the steps ``l`` and the
-    seconds since the adapter was made ``t``, so that no ``Monitor`` is needed; and what the environment tells of the
-    last step. The other infos are empty.
+    Work for single environments is only done at the ends of episodes. There, ``infos[i]`` has ``terminal_observation``;
+    ``TimeLimit.truncated``; ``episode``, with the return ``r``, the steps ``l`` and the seconds since the creation of
+    the adapter ``t``, so that no ``Monitor`` is needed; and the infos of the last step. All other infos are empty.
 
     Args:
         env: Environments with ``autoreset_mode="SameStep"``. Observations are arrays or dictionaries of arrays.
@@ -35,18 +34,18 @@ class StableBaselinesVecEnv(VecEnv):
     Attributes:
         env: Environments with ``autoreset_mode="SameStep"``.
         step_infos: Infos of the last step, arrays (N,) and masks by name.
-        stepped_s: Seconds that steps of the environments have taken in all.
+        stepped_s: Total seconds spent in steps of the environments.
 
     Raises:
-        InvalidArgumentError: The environments start their next episodes in another step.
+        InvalidArgumentError: The environments have another ``autoreset_mode``.
     """
 
     def __init__(self, env: _VectorEnv) -> None:
         mode = env.metadata.get("autoreset_mode")
         if mode is not AutoresetMode.SAME_STEP:
             raise InvalidArgumentError(
-                f"env has autoreset_mode {getattr(mode, 'value', mode)!r}, but stable-baselines3 wants the next "
-                "episode in the step that ends one; make it with autoreset_mode='SameStep'"
+                f"env has autoreset_mode {getattr(mode, 'value', mode)!r}, but stable-baselines3 needs the next "
+                "episode to begin in the step that ends one; make it with autoreset_mode='SameStep'"
             )
         self.env = env
         self.step_infos: JsonObject = {}
@@ -59,13 +58,13 @@ class StableBaselinesVecEnv(VecEnv):
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
 
     def reset(self) -> VecEnvObs:
-        """Start all episodes, with the seeds and options that were set since the last time.
+        """Start all episodes, with the seeds and options set since the last reset.
 
         Raises:
-            InvalidArgumentError: Environments were given different options.
+            InvalidArgumentError: The options of environments differ.
         """
         if any(each != self._options[0] for each in self._options):
-            raise InvalidArgumentError("the options of environments differ; all of them take the same")
+            raise InvalidArgumentError("the options of environments differ; pass the same for all")
         seeds = None if all(each is None for each in self._seeds) else self._seeds
         observations, _ = self.env.reset(seed=seeds, options=self._options[0] or None)  # type: ignore[arg-type]
         self._returns[:], self._lengths[:], self._actions = 0.0, 0, None
@@ -74,14 +73,14 @@ class StableBaselinesVecEnv(VecEnv):
         return self._owned(observations)
 
     def step_async(self, actions: NumericArray) -> None:
-        """Take the actions of the next step, one for each environment: (N, A), or (N,) of discrete ones."""
+        """Store the actions of the next step, one for each environment: (N, A), or (N,) for discrete actions."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
         """Step all environments.
 
         Returns:
-            What is seen, of the next episode where one has ended; rewards float32 (N,); ends (N,); infos.
+            Observations, of the next episode after an end; rewards float32 (N,); ends (N,); infos.
 
         Raises:
             EpisodeEndedError: There are no actions.
@@ -93,7 +92,7 @@ class StableBaselinesVecEnv(VecEnv):
         observations, rewards, terminated, truncated, step_infos = self.env.step(actions)
         self.stepped_s += time.perf_counter() - start_s
         self.step_infos = step_infos
-        # infos are made only for the few whose episodes have ended
+        # infos are built only for the few environments whose episodes have ended
         self._returns += rewards
         self._lengths += 1
         is_over = terminated | truncated
@@ -109,14 +108,14 @@ class StableBaselinesVecEnv(VecEnv):
         self.env.close()
 
     def render(self, mode: str | None = None) -> NumericArray | None:  # noqa: ARG002
-        """Return None: many environments are not drawn."""
+        """Return None: vector environments are not drawn."""
         return None
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute once for each environment; of an array (N, ...), the row of each.
+        """Return an attribute once for each environment; for an array (N, ...), the row of each.
 
         Raises:
-            AttributeError: There is none.
+            AttributeError: The attribute does not exist.
         """
         value = _getattr_of(self.env, attr_name)
         has_rows = isinstance(value, np.ndarray) and value.ndim > 0 and len(value) == self.env.num_envs
@@ -126,7 +125,7 @@ class StableBaselinesVecEnv(VecEnv):
         """Set an attribute that all environments share.
 
         Raises:
-            InvalidArgumentError: It is to be that of some environments only.
+            InvalidArgumentError: ``indices`` selects only some environments.
         """
         require_all(self, indices, f"set_attr({attr_name!r})")
         setattr(self.env.unwrapped, attr_name, value)
@@ -134,11 +133,11 @@ class StableBaselinesVecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call a method of the vector environment once, and return what it returns once for each environment.
+        """Call a method of the vector environment once, and return the result once for each environment.
 
         Raises:
-            AttributeError: There is none.
-            InvalidArgumentError: It is to be called for some environments only.
+            AttributeError: The method does not exist.
+            InvalidArgumentError: ``indices`` selects only some environments.
         """
         require_all(self, indices, f"env_method({method_name!r})")
         return [_getattr_of(self.env, method_name)(*method_args, **method_kwargs)] * self.num_envs
@@ -146,7 +145,7 @@ class StableBaselinesVecEnv(VecEnv):
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: Any = None
     ) -> list[bool]:
-        """Return True for ``Monitor``, whose work is done here, and False for other wrappers."""
+        """Return True for ``Monitor``, which this adapter replaces, and False for other wrappers."""
         return [issubclass(wrapper_class, Monitor) for _ in self._indices_of(indices)]
 
     def _end_of(self, index: int, step_infos: Mapping[str, Any], *, is_cut: bool) -> JsonObject:
@@ -168,7 +167,7 @@ class StableBaselinesVecEnv(VecEnv):
         }
 
     def _owned(self, observations: _Observation) -> VecEnvObs:
-        """Return observations that the next step leaves alone: algorithms keep them beyond it."""
+        """Return observations that later steps do not overwrite, as algorithms keep them."""
         if not self._is_shared:
             return observations
         if isinstance(observations, dict):
@@ -180,10 +179,10 @@ class StableBaselinesVecEnv(VecEnv):
 
 
 def require_all(environments: VecEnv, indices: VecEnvIndices, call: str) -> None:
-    """Refuse a call for some environments of one object only.
+    """Raise if a call is for some environments only, as all of them are one object.
 
     Raises:
-        InvalidArgumentError: It is one.
+        InvalidArgumentError: ``indices`` selects only some environments.
     """
     if set(environments._get_indices(indices)) != set(range(environments.num_envs)):
         raise InvalidArgumentError(
@@ -192,12 +191,12 @@ def require_all(environments: VecEnv, indices: VecEnvIndices, call: str) -> None
 
 
 def _getattr_of(env: _VectorEnv, name: str) -> Any:
-    """Return an attribute of an environment, or else of what it wraps."""
+    """Return an attribute of an environment, or else of its unwrapped environment."""
     return getattr(env if hasattr(env, name) else env.unwrapped, name)
 
 
 def _info_of(infos: Mapping[str, Any], index: int) -> JsonObject:
-    """Return what infos of Gymnasium, arrays (N,) and masks, tell of one environment."""
+    """Return the infos of one environment from infos of Gymnasium, arrays (N,) and masks."""
     info: JsonObject = {}
     for name, value in infos.items():
         mask = infos.get(f"_{name}")

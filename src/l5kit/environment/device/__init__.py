@@ -1,1 +1,1 @@
-"""Environments on a device: scenes, road users and AVs in its memory, moved and checked by kernels there."""
+"""Environments on a device: scenes, road users and AVs in device memory, moved and checked by kernels."""

@@ -1,4 +1,4 @@
-"""Device vector environment: many environments that step in one call on a device, with tensors in and out."""
+"""Device vector environment: many environments stepped in one call on a device, with tensors in and out."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -30,46 +30,46 @@ _ELSEWHERE = "or use L5VectorEnv, which runs on the processor"
 
 
 class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
-    """N environments of logged scenes that step in one call on a device, for policies on the same device.
+    """N environments of logged scenes that are stepped in one call on a device, for policies on the same device.
 
-    The twin of :class:`~l5kit.environment.envs.vector_env.L5VectorEnv` with ``NextStep``: the same arguments and seeds
-    give the same episodes, observations and rewards, on a GPU but for the rounding of sines and the like. Actions go
-    in, and observations, rewards and ends come out, as tensors on the device. All scenes that episodes are drawn from
-    are kept there.
+    Counterpart of :class:`~l5kit.environment.envs.vector_env.L5VectorEnv` with ``NextStep``: the same arguments and
+    seeds give the same episodes, observations and rewards; on a GPU up to the rounding of functions such as the sine.
+    Actions, observations, rewards and ends are tensors on the device. All scenes that episodes are drawn from are kept
+    in its memory.
 
-    An environment whose episode has ended begins the next one in the next step, and does nothing else in it: its action
-    is not looked at, its reward is 0. Which have ended is a byte each that is copied to the processor while the policy
-    computes, and that the next step waits for, and for nothing else. All calls belong in one stream of torch.
+    An environment whose episode has ended only begins the next one in the next step: its action is ignored and its
+    reward is 0. A flag of one byte for each environment marks ended episodes; it is copied to the host while the policy
+    computes, and is all that the next step waits for. All calls must be made in the same torch stream.
 
     Args:
         num_envs: Number of environments, N.
         env_config_path: As for ``L5VectorEnv``, like the next ones.
         dmg: The data manager.
-        sim_cfg: Says how many frames episodes have; None for what the configuration says.
+        sim_cfg: Number of frames of episodes; None for that of the configuration.
         train: Whether episodes are of the training data.
-        observation: ``compact``, or None where the configuration says so.
-        reward: ``driving`` or a ``DrivingReward``, or None where the configuration says ``driving``.
-        actions: ``bicycle``, ``curvature``, ``grid``, ``route``, ``route_emergency``, or ``ModelActions`` for a model
-            that moves AVs on a device; None where the configuration names one of the first five.
-        others: Who drives other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for what the
-            configuration says.
-        ends_at: What ends an episode early, such as ``collision``; None for what the configuration says.
-        randomize_start: Whether episodes of training start anywhere.
+        observation: ``compact``; None if the configuration says so.
+        reward: ``driving`` or a ``DrivingReward``; None if the configuration says ``driving``.
+        actions: ``bicycle``, ``curvature``, ``grid``, ``route``, ``route_emergency``, or ``ModelActions`` with a model
+            that moves AVs on a device; None if the configuration names one of the first five.
+        others: Driver of other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for that of the
+            configuration.
+        ends_at: Failures that end an episode early, such as ``collision``; None for those of the configuration.
+        randomize_start: Whether training episodes start at a random frame.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
-        copy: Whether what a step returns are copies. Else each call writes into the same tensors.
-        device: ``cuda``, the current GPU of torch, or ``cpu``, where the same kernels run on one core.
+        copy: Whether a step returns copies. Else all calls write into the same tensors.
+        device: ``cuda``, the current GPU of torch, or ``cpu``, which runs the same kernels on one core.
 
     Attributes:
         device: The device, with its number.
-        avs: The AVs on the device, with who is around them.
-        scene_indices: Scene of each episode, in memory of the processor, int64 (N,).
-        first_frames: First frame of each episode, counted in its scene, in the same memory, int64 (N,).
+        avs: AVs on the device, with their surroundings.
+        scene_indices: Scene of each episode, in host memory, int64 (N,).
+        first_frames: First frame of each episode, counted in its scene, in host memory, int64 (N,).
 
     Raises:
-        InvalidArgumentError: An argument does not fit the configuration, or there is no such device.
+        InvalidArgumentError: An argument does not fit the configuration, or the device does not exist.
         UnsupportedValueError: An option is not supported on a device.
-        MissingDependencyError: It is a GPU, and something is missing that it needs.
-        CorruptedDataError: All scenes are damaged, or one is and that is an error.
+        MissingDependencyError: The device is a GPU, and a package that it needs is missing.
+        CorruptedDataError: All scenes are damaged, or one is and ``strict`` is set.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self._last_on_device: DeviceArray = backend.zeros(num_envs, np.int64)
         self._has_begun = False
         set_spaces(self, self._view.space, kind.space)
-        backend.wait()  # for what other streams may read
+        backend.wait()  # for data that other streams may read
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: ResetOptions | None = None
@@ -138,16 +138,16 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         """Start episodes in all environments.
 
         Args:
-            seed: One for each environment, a number for the first one and those that follow it, or None to go on.
+            seed: One for each environment, or a number for the first one and the next numbers for the rest; None keeps
+                the generators.
             options: ``scene_id`` and ``start_frame_index`` of all episodes.
 
         Returns:
-            What is seen, float32 (N, ``layout.size``) on the device, and an empty dictionary.
+            Observations, float32 (N, ``layout.size``) on the device, and an empty dictionary.
 
         Raises:
-            InvalidArgumentError: There are other numbers of seeds, or an option is not possible, or the scene is not on
-                the device.
-            UnsupportedValueError: Only some environments are to start.
+            InvalidArgumentError: The number of seeds is wrong, an option is invalid, or the scene is not on the device.
+            UnsupportedValueError: Only some environments are to be reset.
         """
         mask, wanted = read_masked_options(options)
         if mask is not None:
@@ -171,25 +171,25 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         """Drive each environment for the frames of an action, or start its next episode.
 
         Args:
-            actions: From -1 to 1, float32 or float64 (N, A), or numbers of a grid, int64 (N,), on the device; those of
-                environments that start an episode are not looked at.
+            actions: From -1 to 1, float32 or float64 (N, A), or grid numbers, int64 (N,), on the device; ignored for
+                environments that start an episode.
 
         Returns:
-            What is seen, float32 (N, ``layout.size``), rewards, float64 (N,), terminated and truncated, bool (N,), and
-            infos, all on the device. These are ``reward_tot`` and ``reward_<term>`` of the step, float64 (N,),
-            ``is_<failure>``, bool (N,), and ``reward_sums``, the sums of the first ones over the episodes so far, of
-            whole episodes where one has ended; zeros and False where one has started.
+            Observations, float32 (N, ``layout.size``), rewards, float64 (N,), terminated and truncated, bool (N,), and
+            infos, all on the device. Infos are ``reward_tot`` and ``reward_<term>`` of the step, float64 (N,),
+            ``is_<failure>``, bool (N,), and ``reward_sums``, the sums of the rewards over the episodes so far, complete
+            in the step of an end; zeros and False for environments that have just started.
 
         Raises:
-            EpisodeEndedError: There is no episode yet.
-            InvalidArgumentError: The actions have another shape or type, or are on another device, or those of the step
-                before were not finite, or none of the grid, which only shows here; ``reset`` goes on after that.
+            EpisodeEndedError: ``reset`` has not been called.
+            InvalidArgumentError: The actions have another shape or dtype, or are on another device; or those of the
+                step before were not finite or not in the grid, which is only known now. Call ``reset`` after that.
         """
         if not self._has_begun:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
         given = self._actions_of(actions)
 
-        # whose episodes have ended in the last step, once that is known
+        # episodes that ended in the last step; waits for the copy of the flags
         states = self._states.read()
         if (states == IS_BAD).any():
             first = int(np.argmax(states == IS_BAD))
@@ -201,7 +201,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         is_over = states != GOES_ON
         self._draws.note(self.scene_indices[is_over], states[is_over] == IS_FAILED)
 
-        # the first frame of an action also starts episodes, which do nothing else in this step
+        # the first frame of an action also starts episodes, which are not driven in this step
         for frame in range(self._num_frames):
             going = self.avs.choose_going(self._judge.episodes.states, begins=frame == 0)
             self.avs.move(going, given)
@@ -212,7 +212,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         return self._looked(), self._handed(self._outcome.totals), *ends, self._infos()
 
     def _actions_of(self, actions: torch.Tensor) -> DeviceArray:
-        """Return actions as kernels take them."""
+        """Return actions as arrays for kernels."""
         if not isinstance(actions, torch.Tensor):
             name, shape = type(actions).__name__, self.action_space.shape
             raise InvalidArgumentError(f"actions is a {name}; pass a tensor of torch on {self.device}, {shape}")
@@ -234,17 +234,17 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self.avs.backend.put(self._last_on_device, 0, self._last_frames)
 
     def _judge_frame(self, slots: DeviceArray, *, begins: bool) -> None:
-        """Judge the step that slots have done; see :meth:`EpisodeJudge.judge`."""
+        """Judge the last step of slots; see :meth:`EpisodeJudge.judge`."""
         self._judge.judge(slots, self._last_on_device, self._mover.is_bad, begins=begins)
 
     def _looked(self) -> torch.Tensor:
-        """Ask how all environments stand, and return what they see."""
+        """Start to copy the flags of all environments, and return their observations."""
         self._states.begin()
         self._view.look(self._roads.every, self.avs.arrays)
         return self._handed(self._seen)
 
     def _infos(self) -> Infos:
-        """Return what there is to tell of a step."""
+        """Return the infos of a step."""
         outcome, sums = self._outcome, self._handed(self._episodes.sums)
         terms, failures = self._handed(outcome.terms), self._handed(outcome.failures)
         failed = dict(zip(FAILURES, failures.T, strict=True))
@@ -256,26 +256,26 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
 
 
 def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -> None:
-    """Refuse what environments on a device do not have.
+    """Raise if an option is not supported on a device.
 
     Raises:
-        UnsupportedValueError: Something of it is asked for.
+        UnsupportedValueError: An option is not supported.
         InvalidArgumentError: Actions have other controls than their model.
     """
     if options.observation != "compact":
         raise UnsupportedValueError(
-            f"observation is {options.observation!r}, but on a device AVs see the compact state; pass "
+            f"observation is {options.observation!r}, but a device only has compact observations; pass "
             f"observation='compact', {_ELSEWHERE}"
         )
     if options.reward != "driving" and type(options.reward) is not DrivingReward:
         raise UnsupportedValueError(
-            f"reward is {options.reward!r}, but on a device steps are paid for by the driving reward; pass "
+            f"reward is {options.reward!r}, but a device only has the driving reward; pass "
             f"reward='driving' or a DrivingReward, {_ELSEWHERE}"
         )
     kind = options.actions
     if not moves_in_kernels(model_actions(kind) if isinstance(kind, str) and kind in MODEL_ACTIONS else kind):
         raise UnsupportedValueError(
-            f"actions is {kind!r}, but on a device AVs are moved by models; pass actions='bicycle', 'curvature', "
+            f"actions is {kind!r}, but on a device vehicle models move the AVs; pass actions='bicycle', 'curvature', "
             "'grid', 'route' or 'route_emergency', or ModelActions for Unicycle, InvertibleBicycle or KinematicBicycle"
             f", {_ELSEWHERE}"
         )

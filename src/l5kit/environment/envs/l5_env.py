@@ -1,4 +1,4 @@
-"""Environment of one scene: actions drive the AV, by default rewarded for staying near the log."""
+"""Environment of one scene: actions drive the AV; the default reward is for staying close to the log."""
 
 import warnings
 from collections import defaultdict
@@ -54,16 +54,16 @@ __all__ = [
 
 
 class GymStepOutput(NamedTuple):
-    """What a step returns, a tuple of five as Gymnasium has it.
+    """Result of a step, a tuple of five as in Gymnasium.
 
     Attributes:
-        obs: What is seen in the next frame.
+        obs: Observation in the next frame.
         reward: The reward of the step.
-        terminated: Whether the task has ended.
+        terminated: Whether the episode has ended early by a failure; with ``legacy_done`` also at the end of the log.
         truncated: Whether the episode has ended with the log.
         info: ``reward_tot`` and a ``reward_<term>`` for each term of the reward, such as ``reward_dist`` and
-            ``reward_yaw``. Rewards that L5Kit 1.5 does not have add ``is_<failure>``, and ``reward_sums`` at the end of
-            the episode. With ``return_info`` the end also has ``sim_outs``.
+            ``reward_yaw``. Rewards that are not of L5Kit 1.5 add ``is_<failure>``, and ``reward_sums`` at the end of
+            the episode. With ``return_info`` the last step also has ``sim_outs``.
     """
 
     obs: Observation
@@ -74,73 +74,73 @@ class GymStepOutput(NamedTuple):
 
     @property
     def done(self) -> bool:
-        """Whether the episode has ended in either way."""
+        """Whether the episode has ended, terminated or truncated."""
         return self.terminated or self.truncated
 
 
 class L5Env(gymnasium.Env[Observation, Any]):
     """Environment of one logged scene: actions drive the AV, other vehicles follow the log or a driver.
 
-    By default it is that of L5Kit 1.5. What is seen is the raster of the configuration, ``{"image": (C, H, W)}``,
-    float32 from 0 to 1. An action has three values: the next pose as seen from the AV, x and y in metres and heading in
-    radians, or in kinematic mode steering and acceleration, the third one unused. With ``rescale_action`` values from
-    -1 to 1 cover the usual range. Actions beyond the space are scaled like others. The episode is truncated at the end
-    of its frames.
+    The default is the environment of L5Kit 1.5. Its observation is the raster of the configuration,
+    ``{"image": (C, H, W)}``, float32 from 0 to 1. An action has three values: the next pose in the frame of the AV, x
+    and y in metres and heading in radians; or, in kinematic mode, steering and acceleration, the third value unused.
+    With ``rescale_action`` the range from -1 to 1 covers the usual actions. Actions outside the space are scaled in the
+    same way. The episode is truncated at the end of its frames.
 
     Args:
         env_config_path: YAML file with ``model_params``, ``raster_params``, ``train_data_loader.key``,
             ``val_data_loader.key`` and ``gym_params``.
         dmg: The data manager; None for the folder of ``L5KIT_DATA_FOLDER``.
-        sim_cfg: What is simulated, copied; None for the number of frames that the configuration says.
-        train: Whether episodes are of the training data; those of validation start where ``sim_cfg`` says.
-        reward: The reward: ``displacement`` (that of 1.5), ``driving``, or an object; None for what the configuration
-            says.
-        cle: Whether actions move the AV. Else it stays on the log, and the reward is that of the action.
+        sim_cfg: Options of the simulation, copied; None for the defaults and the number of frames of the configuration.
+        train: Whether episodes are of the training data; validation episodes start where ``sim_cfg`` says.
+        reward: The reward: ``displacement`` (that of 1.5), ``driving``, or an object; None for that of the
+            configuration.
+        cle: Whether actions move the AV. Else it stays on the log, and only the action is rewarded.
         rescale_action: Whether actions are scaled.
         use_kinematic: Whether actions are steering and acceleration.
-        kin_model: What moves the AV by them; None for :class:`~l5kit.environment.kinematic_model.UnicycleModel`.
-        reset_scene_id: Scene of the next episode, from which on the scenes come in their order; None for random ones.
+        kin_model: Model that moves the AV then; None for :class:`~l5kit.environment.kinematic_model.UnicycleModel`.
+        reset_scene_id: Scene of the next episode; later episodes continue in the order of scenes. None draws them.
         return_info: Whether ``info`` has the output of the episode at its end, as evaluation callbacks need it.
-        randomize_start: Whether episodes of training start anywhere. ``config`` for what
-            ``gym_params.randomize_start_frame`` says. None for the same, but where all else is as in L5Kit 1.5: there
-            they do, whatever the key says, as 1.5 read none; a key without effect gives a ``RuntimeWarning``.
-        simnet_model_path: TorchScript file that moves agents; needed where ``sim_cfg.use_agents_gt`` is False.
+        randomize_start: Whether training episodes start at a random frame. ``config`` for what
+            ``gym_params.randomize_start_frame`` says. None is the same, except if all else is as in L5Kit 1.5: then
+            starts are random whatever the key says, as 1.5 did not read it; a ``RuntimeWarning`` tells if it is false.
+        simnet_model_path: TorchScript file that moves agents; needed if ``sim_cfg.use_agents_gt`` is False.
         render_mode: ``rgb_array``, or None.
         legacy_done: Whether the end of the log is ``terminated``, with the first frame as the last observation, as in
             L5Kit 1.5.
         acceleration_per_step: Whether acceleration is scaled by the square of the step time, so that 1 means
             ``MAX_ACC``; in 1.5 it means ten times that, as speeds are metres per step.
-        observation: What is seen: ``raster``, ``vectors`` or ``compact``; None for what the configuration says.
+        observation: Kind of observations: ``raster``, ``vectors`` or ``compact``; None for that of the configuration.
         actions: Kind of actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``,
-            ``route``, ``route_emergency``, or an object of your own; None for what the configuration says.
-        others: Who drives other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for what the
-            configuration says.
-        ends_at: What ends an episode early, such as ``collision``, which needs the reward ``driving``; None
-            for what the configuration says.
+            ``route``, ``route_emergency``, or an object of your own; None for that of the configuration.
+        others: Driver of other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for that of the
+            configuration.
+        ends_at: Failures that end an episode early, such as ``collision``; they need the reward ``driving``. None for
+            those of the configuration.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
-        device: None; ``gymnasium.make_vec`` makes environments on a device.
-        autoreset_mode: None; it is of environments that step together.
+        device: Must be None; use ``gymnasium.make_vec`` for environments on a device.
+        autoreset_mode: Must be None; it is an option of vector environments.
 
     Attributes:
         cfg: The configuration.
-        dataset: Dataset that episodes are of.
-        sim_cfg: What is simulated, with the start of the episode.
-        sim_dataset: The episode as it is now. Reading it makes the remaining steps of the episode slower.
-        simulator: Drives the agents.
+        dataset: Dataset of the episodes.
+        sim_cfg: Options of the simulation, with the start of the episode.
+        sim_dataset: Current state of the episode. Reading it makes its remaining steps slower.
+        simulator: Simulator of the agents.
         frame_index: The current frame of the episode.
         scene_index: Its scene.
         eps_length: Number of its frames.
-        ego_input_dict: What was seen last, one array (1, ...) for each key; nothing with compact observations.
-        ego_output_dict: What was done last, ``positions`` (1, 1, 2) and ``yaws`` (1, 1, 1).
-        ego_ins_outs: What was seen and done, by scene.
-        agents_ins_outs: What the network has seen and done of agents, by scene, a list for each step.
+        ego_input_dict: Last observation, one array (1, ...) for each key; empty with compact observations.
+        ego_output_dict: Last action, ``positions`` (1, 1, 2) and ``yaws`` (1, 1, 1).
+        ego_ins_outs: Observations and actions of the episode, by scene.
+        agents_ins_outs: Inputs and outputs of the network for agents, by scene, a list for each step.
         kin_rescale: Scales of actions in kinematic mode.
         non_kin_rescale: Scales of actions that are poses.
         step_time: Seconds of a step.
 
     Raises:
-        InvalidArgumentError: There is no configuration, or an argument does not fit it.
-        UnsupportedValueError: Arguments do not go together.
+        InvalidArgumentError: The configuration is missing, or an argument does not fit it.
+        UnsupportedValueError: Arguments cannot be combined.
         ConfigError: A key is missing or wrong.
     """
 
@@ -243,7 +243,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
 
     @property
     def max_scene_id(self) -> int:
-        """Number of scenes to draw from: episodes are of those before it."""
+        """Number of scenes to draw from; episodes are of scenes with smaller ids."""
         return self._choice.max_scene_id
 
     @max_scene_id.setter
@@ -252,7 +252,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
 
     @property
     def randomize_start_frame(self) -> bool:
-        """Whether episodes start anywhere in their scene."""
+        """Whether episodes start at a random frame of their scene."""
         return self._choice.is_anywhere
 
     @randomize_start_frame.setter
@@ -261,52 +261,52 @@ class L5Env(gymnasium.Env[Observation, Any]):
 
     @property
     def damaged_scenes(self) -> set[int]:
-        """Scenes that were found to be damaged, and are left out."""
+        """Scenes that were found to be damaged and are skipped."""
         return self._choice.damaged
 
     @property
     def sim_dataset(self) -> SimulationDataset | None:
-        """The episode as it is now; None without one."""
+        """Current state of the episode; None before the first one."""
         return None if self.frame_index < 0 else self._scene_slot.simulation
 
     @property
     def ego_ins_outs(self) -> defaultdict[int, list[UnrollInputOutput]]:
-        """What was seen and done in the episode, by scene."""
+        """Observations and actions of the episode, by scene."""
         pairs = (self.simulator.get_ego_in_out(*each, self.simulator.keys_to_exclude) for each in self._driven)
         return defaultdict(list, {self.scene_index: [pair[self.scene_index] for pair in pairs]})
 
     @property
     def agents_ins_outs(self) -> defaultdict[int, list[list[UnrollInputOutput]]]:
-        """What the network has seen and done of agents, by scene, a list for each step."""
+        """Inputs and outputs of the network for agents, by scene, a list for each step."""
         return defaultdict(list, {self.scene_index: self._scene_slot.agents_ins_outs})
 
     def seed(self, seed: int | None = None) -> list[int]:
-        """Seed what is drawn in later episodes, and return the seed; None for a random one."""
+        """Seed the draws of later episodes and return the seed; None for a random one."""
         self.np_random, np_seed = seeding.np_random(seed)
         return [int(np_seed)]
 
     def set_reset_id(self, reset_id: int | None = None) -> None:
-        """Set the scene of the next episode; None for random ones. Behind wrappers call it on ``env.unwrapped``."""
+        """Set the scene of the next episode; None for random ones. Through wrappers, call it on ``env.unwrapped``."""
         self.reset_scene_id = reset_id
 
     def reset(self, *, seed: int | None = None, options: ResetOptions | None = None) -> tuple[Observation, Infos]:
         """Start an episode.
 
         Args:
-            seed: Seeds what is drawn from here on; None goes on.
-            options: ``scene_id`` and ``start_frame_index`` of this episode; what is missing is drawn as usual.
+            seed: Seed of this and later draws; None keeps the generator.
+            options: ``scene_id`` and ``start_frame_index`` of this episode; missing ones are drawn as usual.
 
         Returns:
-            What is seen, and an empty dictionary.
+            The observation and an empty dictionary.
 
         Raises:
-            InvalidArgumentError: There is no such scene or option, or the scene has too few frames.
-            CorruptedDataError: The scene that is wanted is damaged, or all are.
+            InvalidArgumentError: A scene or an option does not exist, or the scene has too few frames.
+            CorruptedDataError: The requested scene is damaged, or all are.
         """
         if seed is not None:
             self.seed(seed)
         requested = read_options(options)
-        self.frame_index, self._is_over = -1, True  # until the next episode stands
+        self.frame_index, self._is_over = -1, True  # in case of an error below
         start = self._draw(requested)
         self._starts, self.sim_cfg.start_frame_index = (self._starts[0], start.first_frame), start.first_frame
         self.scene_index, self.eps_length, self._driven = start.scene, start.num_frames, []
@@ -326,11 +326,11 @@ class L5Env(gymnasium.Env[Observation, Any]):
         """Drive to the next frame.
 
         Args:
-            action: (3,), or as the kind of actions has it; float32 stays so.
+            action: (3,), or the shape of the kind of actions; float32 stays float32.
 
         Raises:
             EpisodeEndedError: There is no episode, or it has ended; call ``reset``.
-            InvalidArgumentError: The action has another shape, a value is not finite, or it is none of the space.
+            InvalidArgumentError: The action has another shape, is not finite, or is not in the space.
         """
         if self.frame_index < 0:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
@@ -339,7 +339,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         values, slot = self._actions.checked(action, None), np.zeros(1, np.int64)
         if self._episode_reward is not None:
             self._episode_reward.frame_index = self.frame_index
-        # an action that is refused in a later frame of its step has moved the AV in the ones before
+        # if a later frame of an action fails, the AV has already moved in the earlier ones
         try:
             outcome = self._episodes.drive(slot, values)
         finally:
@@ -354,14 +354,14 @@ class L5Env(gymnasium.Env[Observation, Any]):
         info = of_one(self._infos.of_step(slot, outcome, np.array([self._is_over])))
         if self._is_over and self.return_info:
             info["sim_outs"] = self.get_episode_outputs()
-        # L5Kit 1.5 shows the first frame of the episode at its end
+        # L5Kit 1.5 returns the first frame of the episode at its end
         last = 0 if is_end and self.legacy_done else None
         self.ego_input_dict = _arrays_of(self._episodes.look(slot, frame=last))
         terminated = is_failed or (is_end and self.legacy_done)
         return GymStepOutput(self._get_obs(), float(outcome.total[0]), terminated, is_end and not terminated, info)
 
     def get_episode_outputs(self) -> list[EpisodeOutputGym]:
-        """Return what has become of the scene so far, in a list.
+        """Return the outcome of the scene so far, in a list.
 
         Raises:
             EpisodeEndedError: There is no episode yet.
@@ -371,7 +371,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         return [self._make_output()]
 
     def render(self) -> UInt8Array | None:
-        """Return what is around the AV as a picture, RGB (H, W, 3); None without a render mode.
+        """Return a picture of the surroundings of the AV, RGB (H, W, 3); None without a render mode.
 
         Raises:
             EpisodeEndedError: There is no episode yet.
@@ -388,21 +388,21 @@ class L5Env(gymnasium.Env[Observation, Any]):
         return picture
 
     def _draw(self, requested: Mapping[str, int]) -> EpisodeStart:
-        """Return where the next episode begins, and note what comes behind it."""
+        """Return the start of the next episode, and advance ``reset_scene_id``."""
         usual, set_last = self._starts
-        if self.sim_cfg.start_frame_index != set_last:  # somebody has set another one
+        if self.sim_cfg.start_frame_index != set_last:  # it was changed from outside
             usual = self.sim_cfg.start_frame_index
         self._choice.first_frame, self._starts = usual, (usual, set_last)
         self._choice.num_frames = self.sim_cfg.num_simulation_steps
         start = self._choice.draw(self.np_random, requested, next_id=self.reset_scene_id)
-        # the next one in the order follows; behind scenes that were left out it is farther on
+        # advance in the order of scenes, past those that were skipped
         if self.reset_scene_id is not None and not self.overfit and "scene_id" not in requested:
             num_damaged = start.scene - min(self.reset_scene_id, self.max_scene_id - 1)
             self.reset_scene_id += 1 + num_damaged
         return start
 
     def _make_actions(self, parts: EnvironmentParts, kin_model: KinematicModel | None) -> ActionKind:
-        """Return what actions are, and keep their scales."""
+        """Return the kind of actions, and keep its scales as attributes."""
         if self.use_kinematic:
             self.kin_model = UnicycleModel() if kin_model is None else kin_model
             options = self.options
@@ -415,7 +415,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         return parts.actions(1)
 
     def _make_output(self) -> EpisodeOutputGym:
-        """Return what has become of the episode."""
+        """Return the output of the episode so far."""
         return EpisodeOutputGym(self.scene_index, self._scene_slot.simulation, self.ego_ins_outs, self.agents_ins_outs)
 
     def _get_obs(self) -> Observation:
@@ -426,5 +426,5 @@ class L5Env(gymnasium.Env[Observation, Any]):
 
 
 def _arrays_of(columns: SampleColumns | None) -> dict[str, NumericArray]:
-    """Return columns as a dictionary of arrays; nothing of none."""
+    """Return columns as a dictionary of arrays; empty for None."""
     return {} if columns is None else {key: np.asarray(value) for key, value in columns.arrays.items()}

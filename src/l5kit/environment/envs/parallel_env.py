@@ -1,4 +1,4 @@
-"""Parallel environment: the AV and other vehicles of a logged scene as actors of their own, by PettingZoo's rules."""
+"""Parallel environment of PettingZoo: the AV and other vehicles of a logged scene are separate actors."""
 
 import warnings
 from collections.abc import Collection, Mapping
@@ -27,62 +27,62 @@ from l5kit.rasterization.rasterizer import one_picture
 from l5kit.simulation.dataset import SimulationConfig
 
 EGO = "ego"
-"""What the AV is called."""
+"""Name of the AV."""
 
 _ONE_SCENE = np.zeros(1, np.int64)
 
 Steps = tuple[dict[str, Float32Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Infos]]
-"""What a step returns, by actor: what is seen, rewards, terminated, truncated, and infos."""
+"""Results of a step by actor: observations, rewards, terminated, truncated, and infos."""
 
 
 class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
     """Environment of logged scenes in which the AV and other vehicles act at the same time.
 
     The AV is ``ego``. Vehicles that follow lanes in the log are ``vehicle_0``, ``vehicle_1`` and so on, in the order in
-    which the log has them within 100 m of its AV, the nearest first; ``infos[...]["track_id"]`` says which track that
-    is, -1 for the AV. One acts from when it is within 100 m of the AV, as the log had it until then, and never again
-    once it has ended: truncated at the last frame of its log, or terminated by what ``ends_at`` names. Then it leaves
-    the scene; the AV stands where it is. The end of the frames truncates all. Infos have the same keys in each step and
-    after ``reset``: the reward and its terms, what went wrong, and sums since the actor came.
+    which they are first logged within 100 m of the AV, the nearest first; ``infos[...]["track_id"]`` is the track, -1
+    for the AV. A vehicle starts to act when it is within 100 m of the AV, and follows the log until then. It acts only
+    once: it ends truncated at the last frame of its log, or terminated by a failure of ``ends_at``, and then leaves the
+    scene; the AV stands still instead. The last frame of the episode truncates all. Infos have the same keys in each
+    step and after ``reset``: the reward and its terms, failures, and sums since the actor arrived.
 
-    An observation is a compact state, float32 (D,), as
-    :class:`~l5kit.environment.observations.compact_layout.CompactLayout` says, with the lanes of the vehicle in the log
-    as its route. With only the AV acting, episodes are those of ``L5Env(observation="compact")`` with the same actions,
-    reward and seed.
+    An observation is a compact state, float32 (D,), described in
+    :class:`~l5kit.environment.observations.compact_layout.CompactLayout`, with the logged lanes of the vehicle as its
+    route. If only the AV acts, episodes are those of ``L5Env(observation="compact")`` with the same actions, reward and
+    seed.
 
     Args:
-        env_config_path: YAML file, as for ``L5Env``, like the next ones.
+        env_config_path: YAML file, as for ``L5Env``; so are the next three arguments.
         dmg: The data manager.
-        sim_cfg: Says how many frames episodes have and where they start; None for what the configuration says.
+        sim_cfg: Number of frames and start of episodes; None for those of the configuration.
         train: Whether episodes are of the training data.
-        controls: Who acts beside the AV: ``vehicles``, ``ego`` for none, or a number: so many of those that are within
-            100 m at the start, the nearest first.
-        max_vehicles: How many vehicles act in an episode at most, with ``controls="vehicles"``; None for what the
-            configuration says.
+        controls: Actors besides the AV: ``vehicles``, ``ego`` for none, or a number of vehicles, the nearest of those
+            within 100 m at the start.
+        max_vehicles: Limit on the vehicles that act in an episode, with ``controls="vehicles"``; None for that of the
+            configuration.
         actions: Kind of actions: ``bicycle``, ``curvature``, ``pose_change``, ``grid``, ``route``, ``route_emergency``
             or a ``ModelActions``.
-        reward: The reward of each actor: ``displacement`` from its own log, ``driving``, or a reward of your own, whose
-            slots are actors; None for what the configuration says.
-        others: Who drives vehicles that follow lanes and do not act: ``log``, ``idm``, ``cautious`` or ``assertive``;
-            None for the configuration.
-        ends_at: What ends an actor early, such as ``collision``, which needs the reward ``driving``; None
-            for the configuration.
-        layout: Layout of observations.
-        randomize_start: Whether episodes of training start anywhere; None for the configuration.
-        strict: Whether a damaged scene is an error. Else it is left out with a warning.
-        resets_all: Whether ``reset`` returns all ``possible_agents``, with zeros of those that do not act, as TorchRL
-            wants it. ``agents`` are those that do.
-        render_mode: ``rgb_array`` for pictures of what is around the AV; None for none.
+        reward: The reward of each actor: ``displacement`` from its own log, ``driving``, or your own reward, with one
+            slot for each actor; None for that of the configuration.
+        others: Driver of vehicles that follow lanes and do not act: ``log``, ``idm``, ``cautious`` or ``assertive``;
+            None for that of the configuration.
+        ends_at: Failures that end an actor early, such as ``collision``; they need the reward ``driving``. None for
+            those of the configuration.
+        layout: Layout of observations; None for that of the configuration.
+        randomize_start: Whether training episodes start at a random frame; None for the configuration.
+        strict: Whether a damaged scene is an error. Else it is skipped with a warning.
+        resets_all: Whether ``reset`` returns all ``possible_agents``, with zeros for those that do not act, as TorchRL
+            expects. ``agents`` has only those that act.
+        render_mode: ``rgb_array`` for pictures of the surroundings of the AV; None for none.
 
     Attributes:
         possible_agents: All names.
-        agents: Who acts now.
+        agents: Names of the current actors.
         scene_index: Scene of the episode.
-        episode: The episode as it is now; None before the first one and after the end.
+        episode: Current state of the episode; None before the first one and after ``close``.
 
     Raises:
-        InvalidArgumentError: An argument is not possible, or does not fit the configuration.
-        UnsupportedValueError: ``sim_cfg`` wants agents that a network drives, or actions hold for several frames.
+        InvalidArgumentError: An argument is invalid, or does not fit the configuration.
+        UnsupportedValueError: ``sim_cfg`` asks for agents driven by a network, or actions last for several frames.
         ConfigError: A key is missing or wrong.
     """
 
@@ -119,7 +119,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
                 f"actions is {actions!r}{did_you_mean(actions, MODEL_ACTIONS)}; "
                 f"it must be one of {', '.join(MODEL_ACTIONS)}"
             )
-        # how many vehicles act at most
+        # limit on the number of vehicles that act
         if max_vehicles is not None and not _is_number(max_vehicles):
             raise InvalidArgumentError(
                 f"max_vehicles is {max_vehicles!r}; it must be a whole number from 0 to {MAX_NUM_ELEMENTS:,}"
@@ -152,8 +152,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         frames = self._parts.params.frames_per_action
         if frames > 1:
             raise UnsupportedValueError(
-                f"gym_params.frames_per_action is {frames}, but several actors act in each frame, as others come "
-                "between; set frames_per_action to 1, or use L5Env or L5VectorEnv"
+                f"gym_params.frames_per_action is {frames}, but with several actors each frame needs actions, as new "
+                "ones arrive; set frames_per_action to 1, or use L5Env or L5VectorEnv"
             )
         self._kind, self._only_at_start = kind, controls != "vehicles"
         if isinstance(controls, str):
@@ -179,11 +179,11 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         self.np_random = seeding.np_random(None)[0]
 
     def observation_space(self, agent: str) -> AnySpace:
-        """Return the space of what an actor sees, float32 (D,), the same object each time."""
+        """Return the observation space of an actor, float32 (D,), the same object each time."""
         return self.observation_spaces[self._known(agent)]
 
     def action_space(self, agent: str) -> AnySpace:
-        """Return the space of the actions of an actor, the same object each time."""
+        """Return the action space of an actor, the same object each time."""
         return self.action_spaces[self._known(agent)]
 
     def reset(
@@ -192,25 +192,25 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         """Start an episode.
 
         Args:
-            seed: Seeds what is drawn from here on; None goes on.
-            options: ``scene_id`` and ``start_frame_index`` of this episode; what is missing is drawn as usual. Others
-                are left alone, with a warning, as PettingZoo wants it.
+            seed: Seed of this and later draws; None keeps the generator.
+            options: ``scene_id`` and ``start_frame_index`` of this episode; missing ones are drawn as usual. Unknown
+                keys are ignored with a warning, as PettingZoo expects.
 
         Returns:
-            What is seen, and infos, by actor.
+            Observations and infos, by actor.
 
         Raises:
-            InvalidArgumentError: There is no such scene, or it has too few frames.
-            CorruptedDataError: The scene that is wanted is damaged, or all are.
+            InvalidArgumentError: The scene does not exist, or has too few frames.
+            CorruptedDataError: The requested scene is damaged, or all are.
         """
         if seed is not None:
             self.np_random = seeding.np_random(seed)[0]
         requested = dict(options or {})
         unknown = sorted(map(str, requested.keys() - set(EPISODE_OPTIONS)))
         if unknown:
-            warnings.warn(f"options has {', '.join(unknown)}, which means nothing here", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"options has {', '.join(unknown)}, which has no effect here", RuntimeWarning, stacklevel=2)
         wanted = read_options({name: requested[name] for name in EPISODE_OPTIONS if name in requested})
-        self.agents, self.episode = [], None  # until the next episode stands
+        self.agents, self.episode = [], None  # in case of an error below
         start = self._choice.draw(self.np_random, wanted)
         self._episode.begin_at(start, only_at_start=self._only_at_start)
         if self._log is not None:
@@ -221,7 +221,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         self.agents = self._names_of(acting)
         seen, reported = self._seen_by(acting), acting
         if self._resets_all:
-            # zeros of those who do not act
+            # zeros for those that do not act
             reported = np.arange(len(self.possible_agents))
             seen = {name: seen.get(name, np.zeros_like(seen[EGO])) for name in self.possible_agents}
         return seen, self._infos_of(reported, self._infos.of_start(reported))
@@ -230,19 +230,19 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         """Drive to the next frame.
 
         Args:
-            actions: One for each of ``agents``, none where no agents are left. Those of others of ``possible_agents``
-                are not looked at.
+            actions: One for each of ``agents``; empty if no agents are left. Actions of other ``possible_agents`` are
+                ignored.
 
         Returns:
-            What is seen, rewards, terminated, truncated and infos, of those who acted and those who are new.
+            Observations, rewards, terminated, truncated and infos, of those that acted and of new ones.
 
         Raises:
             EpisodeEndedError: There is no episode, or it has ended; call ``reset``.
-            InvalidArgumentError: An action is missing, of another shape, not finite, or of an unknown agent.
+            InvalidArgumentError: An action is missing, has another shape, is not finite, or is of an unknown agent.
         """
         if self.episode is None:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
-        if not self.agents and not actions:  # wrappers go on until nobody is told anything
+        if not self.agents and not actions:  # wrappers step once more after the end
             return {}, {}, {}, {}, {}
         if not self.agents:
             raise EpisodeEndedError(f"the episode of scene {self.scene_index} has ended; call reset() before step()")
@@ -255,12 +255,12 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         terminated = dict(zip(names, done.is_failed.tolist(), strict=True)) | dict.fromkeys(arrived, False)
         truncated = dict(zip(names, done.is_at_end.tolist(), strict=True)) | dict.fromkeys(arrived, False)
 
-        # who has come in this step has done none, and is told zeros
+        # actors that arrived in this step have not acted yet: their infos are zeros
         step_infos = self._infos.of_step(done.actors, done.outcome, np.zeros(len(names), np.bool_))
         infos = self._infos_of(done.actors, step_infos | self._infos.sums_of(done.actors))
         infos |= self._infos_of(done.arrived, self._infos.of_start(done.arrived))
 
-        # the frame of which pictures are made shows everybody before those leave who have failed
+        # pictures show failed actors once more, before they leave
         if self._log is not None:
             box, frames = episode.avs.arrays.boxes[:1], _ONE_SCENE + episode.roads.episode_frame
             self._log.set_ego(_ONE_SCENE, frames, box[:, :2], box[:, 2])
@@ -271,7 +271,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         return seen, rewards, terminated, truncated, infos
 
     def render(self) -> UInt8Array | None:
-        """Return what is around the AV as a picture, RGB (H, W, 3); None without a render mode.
+        """Return a picture of the surroundings of the AV, RGB (H, W, 3); None without a render mode.
 
         Raises:
             EpisodeEndedError: There is no episode yet.
@@ -286,15 +286,15 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         return picture
 
     def close(self) -> None:
-        """Let go of the episode; may be called again."""
+        """Release the episode; may be called repeatedly."""
         self.agents, self.episode = [], None
 
     def _checked(self, actions: Mapping[str, ArrayLike]) -> NumericArray:
-        """Return the actions of all who act, (K, ...)."""
+        """Return the actions of all current actors, (K, ...)."""
         missing = [name for name in self.agents if name not in actions]
         if missing:
-            raise InvalidArgumentError(f"actions has none for {missing[0]}, who acts; pass one for each of env.agents")
-        for name in actions:  # libraries go on with those who are gone
+            raise InvalidArgumentError(f"actions has none for {missing[0]}; pass one for each of env.agents")
+        for name in actions:  # some libraries also pass actions of agents that have ended
             self._known(name)
         values = []
         for name in self.agents:
@@ -313,12 +313,12 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         return agent
 
     def _seen_by(self, actors: Int64Array) -> dict[str, Float32Array]:
-        """Return what actors (K,) see, float32 (D,) each."""
+        """Return the observations of actors (K,), float32 (D,) each."""
         self._episode.look(actors)
         return dict(zip(self._names_of(actors), self._episode.seen_by(actors), strict=True))
 
     def _infos_of(self, actors: Int64Array, columns: Mapping[str, NumericArray]) -> dict[str, Infos]:
-        """Return the infos (K,) of actors (K,) as numbers of each, and their tracks."""
+        """Return infos (K,) of actors (K,) as a dictionary of numbers for each, with its track."""
         now = self._episode.roads.actors
         tracks = {} if now is None else dict(enumerate(now.track_ids.tolist(), start=1))
         return {
@@ -329,12 +329,12 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
 
 
 def _is_number(value: object) -> bool:
-    """Return whether a value is a whole number of vehicles, for all of which there is room in memory."""
+    """Return whether a value is a whole number of vehicles within the memory limit."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         return False
     return 0 <= int(value) <= MAX_NUM_ELEMENTS
 
 
 def parallel_env(**kwargs: Any) -> L5ParallelEnv:
-    """Return an :class:`L5ParallelEnv` with these arguments, as PettingZoo's tools call it."""
+    """Return an :class:`L5ParallelEnv` with these arguments; PettingZoo's tools expect this function."""
     return L5ParallelEnv(**kwargs)

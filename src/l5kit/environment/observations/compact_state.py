@@ -1,4 +1,4 @@
-"""Compact observations: what vehicles see of their route, of road users and of lanes, as one row of numbers each."""
+"""Compact observations of vehicles: their route, road users and lanes as one row of numbers each."""
 
 import math
 from typing import NamedTuple
@@ -48,16 +48,16 @@ SeenRows = tuple[SceneRows, LightRows]
 
 
 class Sizes(NamedTuple):
-    """The fields of a :class:`CompactLayout`, as kernels take them.
+    """Fields of a :class:`CompactLayout` as scalars for kernels.
 
     Attributes:
-        num_agents: Road users.
-        num_route_points: Points of the route.
-        num_lane_points: Points of lanes.
+        num_agents: Largest number of road users.
+        num_route_points: Number of points of the route.
+        num_lane_points: Largest number of points of lanes.
         route_step_m: Metres between points of the route.
-        reach_m: How far is seen.
+        reach_m: Reach of observations, metres.
         is_along: Whether the frame is that of the route.
-        follows_lanes: Whether vehicles are thought to follow their lanes.
+        follows_lanes: Whether forecasts of vehicles follow their lanes.
     """
 
     num_agents: int
@@ -78,29 +78,29 @@ _VELOCITY_ALONG, _VELOCITY_ACROSS = map(ROUTE_FRAME_AGENT_COLUMNS.index, ("veloc
 _TIME_TO_ROUTE, _ALONG_THEN = map(ROUTE_FRAME_AGENT_COLUMNS.index, ("time_to_route", "along_then"))
 
 _BEND_MPS2 = 2.0
-"""Acceleration across with which bends are driven in comfort."""
+"""Comfortable lateral acceleration in bends."""
 
 _LONGEST_S = 5.0
-"""Times until road users are on the route are cut to this."""
+"""Upper bound of the times until road users reach the route."""
 
 _FORECAST_STEPS = 10
 _FORECAST_STEP_S = _LONGEST_S / _FORECAST_STEPS
 _VEHICLE = int(RoadUserGroup.VEHICLE)
 
 _BACK_M = 30.0
-"""How far behind the vehicle road users are described along its route."""
+"""Length of the route behind the vehicle along which road users are described."""
 
 
 class _Stretch(NamedTuple):
-    """A stretch of the route of a vehicle.
+    """Section of the route of a vehicle.
 
     Attributes:
         points_m: Points of the whole route, (p, 2).
-        first: First of those of the stretch.
-        stop: End of these; 0 for a vehicle without a route, which is as on a straight one.
-        arc_m: How far along the route the vehicle is.
-        width_m: How wide the vehicle is.
-        is_frame: Whether road users are described along it.
+        first: First point of the section.
+        stop: End of its points; 0 for a vehicle without a route, which uses a straight one.
+        arc_m: Arc length of the vehicle along the route.
+        width_m: Width of the vehicle.
+        is_frame: Whether road users are described in the frame of the route.
     """
 
     points_m: Float64Array
@@ -112,12 +112,12 @@ class _Stretch(NamedTuple):
 
 
 class VehicleRows(NamedTuple):
-    """K vehicles that see.
+    """K observing vehicles.
 
     Attributes:
         boxes: World x, y, yaw, length and width, float64 (K, 5).
         motions: Speed, acceleration and steering, m/s, m/s2 and rad, float64 (K, 3).
-        slots: The slot of each, whose road users are all that it sees, int64 (K,).
+        slots: Slot of each, which holds all road users that it sees, int64 (K,).
     """
 
     boxes: Float64Array
@@ -126,12 +126,12 @@ class VehicleRows(NamedTuple):
 
 
 class RouteRows(NamedTuple):
-    """The routes of K vehicles.
+    """Routes of K vehicles.
 
     Attributes:
-        paths: All paths, whose lines have lights of their scenes.
+        paths: All paths; their stop lines refer to lights of their scenes.
         routes: The path of each, -1 for none, int64 (K,).
-        positions: Where each is on it, as :func:`l5kit.lanes.path_positions.follow_routes` writes it, float64 (K, 3).
+        positions: Positions on these, as :func:`l5kit.lanes.path_positions.follow_routes` writes them, float64 (K, 3).
     """
 
     paths: PathArrays
@@ -140,11 +140,11 @@ class RouteRows(NamedTuple):
 
 
 class SeenMap(NamedTuple):
-    """What of a map is seen.
+    """Parts of a map that are observed.
 
     Attributes:
         points: Points of centre lines.
-        lanes: Lanes that vehicles are thought to follow.
+        lanes: Lanes for forecasts of vehicles.
     """
 
     points: LanePoints
@@ -152,18 +152,18 @@ class SeenMap(NamedTuple):
 
     @classmethod
     def of_map(cls, driving_map: DrivingMap | None) -> "SeenMap":
-        """Return what is seen of a map; without one there is nothing."""
+        """Return the observed parts of a map; empty ones for None."""
         return cls(LanePoints.of_map(driving_map), forecast_lanes(driving_map))
 
 
 class LookRoom(NamedTuple):
-    """Room for what R vehicles see at the same time; item n has the row n modulo R.
+    """Work buffers of R vehicles that are observed at the same time; item n uses row n modulo R.
 
     Attributes:
         near: Indices of road users or points, int64 (R, any).
-        far_m2: How far they are, squared, float64 (R, any).
+        far_m2: Their squared distances, float64 (R, any).
         point_ranks: Lights of points, int64 (R, any).
-        forecasts: Where a vehicle will be, float64 (R, 11, 3).
+        forecasts: Forecast poses of a vehicle, float64 (R, 11, 3).
     """
 
     near: DeviceArray
@@ -173,7 +173,7 @@ class LookRoom(NamedTuple):
 
     @classmethod
     def make(cls, backend: Backend, size: int, layout: CompactLayout) -> "LookRoom":
-        """Return room on a device, of one vehicle for each that looks at the same time."""
+        """Return buffers on a device, one for each vehicle that is observed at the same time."""
         rows = backend.rows_at_once(size)
         shape = (rows, max(layout.num_agents, layout.num_lane_points, 1))
         return cls(
@@ -195,19 +195,20 @@ def write_compact_states(
 ) -> None:
     """Write the compact observations of K vehicles in B slots.
 
-    A row depends on its vehicle and its slot alone, and has the same bits whoever else is observed. What is not finite
-    becomes 0. Lanes of points and lights are rows of one map, ``line_lanes`` of paths lights of the scene of the slot.
+    A row depends only on its vehicle and its slot, and is bit-identical whatever else is observed. Values that are not
+    finite become 0. Lanes of points and lights are rows of one map, ``line_lanes`` of paths are lights of the scene of
+    the slot.
 
     Args:
-        layout: What is written, and where.
-        seen_map: The lanes; none without a map, where there are no lights either.
-        vehicles: Who sees.
+        layout: Layout of the observations.
+        seen_map: The lanes; empty without a map, which also means no lights.
+        vehicles: Observing vehicles.
         seen: Road users (see ``SceneRows``) and lights (``LightRows``) of the slots.
-        routes: The routes of the vehicles.
-        out: Takes the observations, float32 (K, ``layout.size``).
+        routes: Routes of the vehicles.
+        out: Receives the observations, float32 (K, ``layout.size``).
 
     Raises:
-        InvalidArgumentError: The shapes do not fit, or ``out`` is no float32 array that lies in one piece.
+        InvalidArgumentError: The shapes do not fit, or ``out`` is not a contiguous float32 array.
     """
     _check(layout, vehicles, seen, routes, out)
     boxes, motions, slots = vehicles
@@ -221,14 +222,14 @@ def write_compact_states(
 
 
 def sizes_of(layout: CompactLayout) -> Sizes:
-    """Return what kernels ask a layout for."""
+    """Return the fields of a layout for kernels."""
     counts = layout.num_agents, layout.num_route_points, layout.num_lane_points
     kinds = layout.frame == "route", layout.forecast == "lanes"
     return Sizes(*counts, float(layout.route_step_m), float(layout.reach_m), *kinds)
 
 
 def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes: RouteRows, out: Float32Array) -> None:
-    """Refuse arrays whose shapes do not fit together."""
+    """Raise if shapes of arrays do not fit together."""
     boxes, motions, slots = vehicles
     (starts, groups, users, velocities_mps), lights = seen
     _, of_vehicles, positions = routes
@@ -251,18 +252,18 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
             raise InvalidArgumentError(f"compact states: {name} must have shape {expected}, got {shape}")
     if out.dtype != np.float32 or not out.flags.c_contiguous:
         raise InvalidArgumentError(
-            f"out must be float32 and lie in one piece, got {out.dtype} with strides {out.strides}; pass a whole array"
+            f"out must be a contiguous float32 array, got {out.dtype} with strides {out.strides}"
         )
 
 
 @kernel_jit
 def write_state(item: int, arguments: KernelArguments) -> None:
-    """Write what one of K vehicles sees, 0 where its frame is below 0, as nothing has started there.
+    """Write the observation of one of K vehicles; zeros if its frame is below 0, which means no episode.
 
     Arguments: indices of the vehicles among all N, (K,), and the slots of their road users, (K,); boxes (N, 5) and
-    motions (N, 3 or more), steering last of all; road users of slots; paths, whose lines have lights of their scenes;
-    the path of each, -1 for none, (N,), and where it is on it, (N, 3); frame and scene of each, counted in the lights,
-    and these; layout and map; LookRoom; what is written, (N, D).
+    motions (N, 3 or more), steering in the last column; road users of slots; paths, whose stop lines refer to lights of
+    their scenes; the path of each vehicle, -1 for none, (N,), and its position on the path, (N, 3); frame and scene of
+    each, counted in the lights, and the lights; layout and map; LookRoom; output: observations (N, D).
     """
     indices, slots, vehicles, rows, paths, (routes, positions), of_lights, (sizes, seen_map), room, out = arguments
     (boxes, motions), (frames, scenes, lights) = vehicles, of_lights
@@ -274,7 +275,7 @@ def write_state(item: int, arguments: KernelArguments) -> None:
     lights, room, sizes = SceneLights(*lights), LookRoom(*room), Sizes(*sizes)
     points, (lane_arrays, grid) = LanePoints(*seen_map[0]), seen_map[1]
     lanes = Lanes(LaneArrays(*lane_arrays), GridArrays(*grid))
-    # on a device each vehicle has room of its own, on the processor each thread
+    # one buffer for each vehicle on a device, for each thread on the processor
     own = item % len(room.near)
     near, far_m2, point_ranks = room.near[own], room.far_m2[own], room.point_ranks[own]
     ranks = lights.ranks[lights.starts[frame] : lights.starts[frame + 1]]
@@ -292,7 +293,7 @@ def write_state(item: int, arguments: KernelArguments) -> None:
         (lanes, room.forecasts[own]),
     )
 
-    # lanes last, as they use the room of the road users again
+    # lanes come last, as they reuse the buffers of the road users
     count = find_nearest_points(points, (box[0], box[1], sizes.reach_m), near, far_m2, sizes.num_lane_points)
     lit_lanes = lights.lanes[lights.lane_starts[scene] : lights.lane_starts[scene + 1]]
     for point in range(count):
@@ -314,20 +315,20 @@ def _write_surroundings(
     scratch: tuple[Int64Array, Float64Array],
     forecast: tuple[Lanes, Float64Array],
 ) -> None:
-    """Write all parts of the observation of a vehicle but ``lanes``, whose columns become 0.
+    """Write all parts of the observation of a vehicle except ``lanes``, whose columns are set to 0.
 
     Args:
         row: The observation, (D,).
         sizes: The layout.
-        vehicle: Box of the vehicle, (5,), and its speed, acceleration and, last of all, steering, (3 or more,).
-        slot: Its slot.
+        vehicle: Box of the vehicle, (5,), and its speed, acceleration and, in the last column, steering, (3 or more,).
+        slot: Slot of the vehicle.
         rows: Road users of all slots.
         paths: All paths.
         route: The path of the vehicle, -1 for none.
-        position: Where it is on it, (3,).
-        ranks: Lights, by the numbers that the paths have of them.
-        scratch: Room for indices and distances of ``num_agents``.
-        forecast: Lanes that vehicles follow, and room for where one will be, (11, 3).
+        position: Its position on the path, (3,).
+        ranks: Ranks of lights, by the light numbers of the paths.
+        scratch: Buffers for indices and distances of ``num_agents``.
+        forecast: Lanes that vehicles follow, and a buffer for forecast poses, (11, 3).
     """
     box, motion = vehicle
     for column in range(len(row)):
@@ -338,13 +339,13 @@ def _write_surroundings(
     row[2] = _clip(motion[len(motion) - 1])
     row[3], row[4] = _clip(length_m / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
 
-    # without a route the columns of one stay 0
+    # without a route its columns stay 0
     has_route = route >= 0 and paths.starts[route + 1] - paths.starts[route] >= 2
     if has_route:
         _write_route_columns(row, reach_m, paths, route, (position[0], position[1], position[2]), 0.5 * length_m, ranks)
         _write_route(row, _EGO, sizes, frame, paths, route, position[0])
 
-    # in the frame of the route road users are described along the part of it from 30 m behind up to the reach
+    # in the frame of the route, road users are described along the section from 30 m behind up to the reach
     near, far_m2 = scratch
     first = paths.starts[route] if has_route else 0
     points_m = paths.points_m[first : paths.starts[route + 1] if has_route else 0]
@@ -361,7 +362,7 @@ def _write_surroundings(
         _write_agent(row, column, reach_m, frame, speed_mps, own, stretch)
         row[column + _GROUP + min(rows.groups[user], _NUM_GROUPS - 1)] = 1.0
         row[column + _AGENT - 1] = 1.0
-        # a forecast overwrites the time to the route, and where the vehicle is then
+        # a forecast overwrites the time to the route and the position at that time
         if sizes.follows_lanes and stretch.stop > stretch.first and rows.groups[user] == _VEHICLE:
             _forecast_agent(row, column, reach_m, speed_mps, own, stretch, forecast)
         column += _AGENT
@@ -369,7 +370,7 @@ def _write_surroundings(
 
 @kernel_jit
 def _clip(value: float) -> float:
-    """Return a value within the bound, 0 for what is no number."""
+    """Return a value clipped to the bound, 0 for NaN."""
     if value >= -BOUND:
         return min(value, BOUND)
     return -BOUND if value < -BOUND else 0.0
@@ -385,12 +386,12 @@ def _write_route_columns(
     half_m: float,
     ranks: NumericArray,
 ) -> None:
-    """Write the columns of ``ego`` that tell of the route."""
+    """Write the columns of ``ego`` that describe the route."""
     arc_m, left_m, turn_rad = position
     begins_m, line_lanes = paths.piece_arcs_m, paths.line_lanes
     first, stop = paths.piece_starts[route], paths.piece_starts[route + 1]
 
-    # the piece where the vehicle is, and the first line ahead of its front that is red or yellow
+    # the piece that the vehicle is on, and the first red or yellow stop line ahead of its front
     here, line_m, rank = first, reach_m, 0
     for piece in range(first, stop):
         begin_m = begins_m[piece]
@@ -426,7 +427,7 @@ def _write_route(
         line_x, line_y, along_x, along_y = line_at(line, ahead_m)
         _write_pose(row, column + point * _ROUTE, (line_x - x, line_y - y, along_x, along_y), (cos, sin), sizes.reach_m)
         if sizes.is_along:
-            # the position of the point is known from how far along it lies; what counts is how fast one may be there
+            # the position of a point follows from its arc length, so the columns hold speeds there instead
             piece = piece_at(paths, route, piece, ahead_m)
             bend_mps = speed_in_bend(line, index_along(ahead_m, len(line) - 1), _BEND_MPS2)
             row[column + point * _ROUTE] = min(bend_mps / SPEED_SCALE_MPS, 1.0)
@@ -441,7 +442,7 @@ def _write_pose(
     heading: tuple[float, float],
     reach_m: float,
 ) -> None:
-    """Write x, y, cosine and sine of a way from the vehicle and a direction of the world, as the vehicle sees it."""
+    """Write x, y, cosine and sine of an offset and a direction in the world, rotated into the frame of the vehicle."""
     x_m, y_m, along_x, along_y = pose
     cos, sin = heading
     row[column] = _clip((x_m * cos + y_m * sin) / reach_m)
@@ -452,9 +453,9 @@ def _write_pose(
 
 @kernel_jit
 def _remoteness_m2(stretch: _Stretch, x: float, y: float) -> float:
-    """Return the squared distance of a point to the vehicle, where metres across and behind count twice.
+    """Return the squared distance of a point along the route, where metres across and behind the vehicle count twice.
 
-    Every second point of the route is near enough to order road users by.
+    Checking every second point of the route is accurate enough for sorting road users.
     """
     points_m, nearest, nearest_m2 = stretch.points_m, stretch.first, np.inf
     for point in range(stretch.first, stretch.stop, 2):
@@ -479,9 +480,9 @@ def _find_agents(
     near: Int64Array,
     far_m2: Float64Array,
 ) -> int:
-    """Write the nearest road users of the slot of a vehicle, and return how many they are.
+    """Write the nearest road users in the slot of a vehicle, and return their number.
 
-    They are nearest to the vehicle, or to the stretch of its route where that has points.
+    Nearest means by distance to the vehicle, or by :func:`_remoteness_m2` with a section of a route.
     """
     starts, groups, boxes, _ = rows
     x, y, reach_m2, count = frame[0], frame[1], sizes.reach_m * sizes.reach_m, 0
@@ -499,7 +500,7 @@ def _find_agents(
 
 @kernel_jit
 def _extent_of(box: Float64Array, heading: tuple[float, float], along: tuple[float, float]) -> tuple[float, float]:
-    """Return how long a box (5,) with a heading is along a direction, and across it; both are unit vectors."""
+    """Return the extents of a box (5,) with a heading along a direction and across it; both are unit vectors."""
     turned_cos = abs(heading[0] * along[0] + heading[1] * along[1])
     turned_sin = abs(heading[1] * along[0] - heading[0] * along[1])
     return turned_cos * box[3] + turned_sin * box[4], turned_sin * box[3] + turned_cos * box[4]
@@ -515,7 +516,7 @@ def _write_agent(
     own: tuple[Float64Array, Float64Array],
     stretch: _Stretch,
 ) -> None:
-    """Write the columns of a road user, with a box and a velocity of its own, that do not tell what it is."""
+    """Write the columns of a road user, given by box and velocity, except those of its type."""
     (x, y, cos, sin), (box, velocity_mps) = frame, own
     x_m, y_m, yaw = box[0] - x, box[1] - y, box[2]
     heading_x, heading_y = math.cos(yaw), math.sin(yaw)
@@ -528,16 +529,16 @@ def _write_agent(
         return
     along_m, left_m = x_m * cos + y_m * sin, y_m * cos - x_m * sin
     if stretch.stop > stretch.first:
-        # as the vehicle would see it, had the route no bends
+        # position in the frame of the route
         arc_m, left_m, _ = find_on_path(stretch.points_m, stretch.first, stretch.stop, (box[0], box[1], yaw))
         along_m = arc_m - stretch.arc_m
         _, _, cos, sin = line_at(stretch.points_m, arc_m)
 
-    # velocity relative to the vehicle, and size, in the directions of the route there
+    # relative velocity and extents in the direction of the route at that position
     along_mps = velocity_mps[0] * cos + velocity_mps[1] * sin - speed_mps
     left_mps = velocity_mps[1] * cos - velocity_mps[0] * sin
     length_along_m, length_across_m = _extent_of(box, (heading_x, heading_y), (cos, sin))
-    # a box whose near side is inside the width of the vehicle is on its way now, one that does not come nearer never
+    # time until the near side of the box enters the corridor of the vehicle: 0 inside, the bound without approach
     gap_m = abs(left_m) - 0.5 * (length_across_m + stretch.width_m)
     nearing_mps = -left_mps if left_m > 0 else left_mps
     time_s = 0.0
@@ -552,7 +553,7 @@ def _write_agent(
 
 @kernel_jit
 def _gap_to_route(stretch: _Stretch, box: Float64Array, pose: Float64Array) -> tuple[float, float]:
-    """Return how far a box (5,) at another pose (3,) is beside the strip that a vehicle drives on, and where along."""
+    """Return the gap from a box (5,) at a pose (3,) to the corridor of the vehicle, and its arc length on the route."""
     arc_m, left_m, _ = find_on_path(stretch.points_m, stretch.first, stretch.stop, (pose[0], pose[1], pose[2]))
     _, _, cos, sin = line_at(stretch.points_m, arc_m)
     _, length_across_m = _extent_of(box, (math.cos(pose[2]), math.sin(pose[2])), (cos, sin))
@@ -569,13 +570,13 @@ def _forecast_agent(
     stretch: _Stretch,
     forecast: tuple[Lanes, Float64Array],
 ) -> None:
-    """Write when, where and how fast a vehicle comes onto the route if it follows its lane, unless it is there now."""
+    """Write time, position and velocity of a vehicle at its entry into the corridor along its lane, unless inside."""
     (box, velocity_mps), (lanes, poses) = own, forecast
     if row[column + _TIME_TO_ROUTE] == 0.0 or not write_lane_forecast(
         box, velocity_mps, lanes, _FORECAST_STEP_S, poses
     ):
         return
-    # the first step in which it is on the strip, and when between that and the step before it gets there
+    # first step inside the corridor, and the interpolated time of entry before it
     gap_m, arc_m = _gap_to_route(stretch, box, poses[0])
     time_s, step = _LONGEST_S, 0
     for step in range(1, _FORECAST_STEPS + 1):
@@ -590,7 +591,7 @@ def _forecast_agent(
     if gap_m > 0.0:
         return
 
-    # who gets onto the route has its velocity there, its speed in the direction of its lane
+    # for vehicles that enter: the velocity there, with the current speed in the direction of the lane
     _, _, cos, sin = line_at(stretch.points_m, arc_m)
     own_mps, turn = math.hypot(velocity_mps[0], velocity_mps[1]), poses[step, 2]
     heading_x, heading_y = math.cos(turn), math.sin(turn)
@@ -608,7 +609,7 @@ def write_lanes(
     near: Int64Array,
     count: int,
 ) -> None:
-    """Write the part ``lanes`` of the observation of a vehicle, which was 0.
+    """Write the part ``lanes`` of the observation of a vehicle, whose columns are 0 before.
 
     Args:
         row: The observation, (D,).
@@ -617,7 +618,7 @@ def write_lanes(
         points: Points of lanes.
         point_ranks: Light of each of the nearest points.
         near: The nearest points.
-        count: How many they are.
+        count: Number of these.
     """
     positions_m, directions, limits_mps = points.positions_m, points.directions, points.limits_mps
     x, y, cos, sin = box[0], box[1], math.cos(box[2]), math.sin(box[2])

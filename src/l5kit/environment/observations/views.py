@@ -1,4 +1,4 @@
-"""Views of environments: what is seen in many episodes, written into one array for each key."""
+"""Views of samples in environments: observations of many episodes, one array for each key."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -41,10 +41,10 @@ VECTOR_KEYS = (
     "crosswalks",
     "crosswalks_availabilities",
 )
-"""Keys of vector samples that tell of the present and the past, in the frame of the AV."""
+"""Keys of vector samples about the present and the past, in the frame of the AV."""
 
-# Policies keep a module for each key of an observation in an ``nn.ModuleDict``, which takes no name that modules of
-# torch have themselves.
+# Policies keep a module for each key of an observation in an ``nn.ModuleDict``, which does not allow names of
+# attributes of torch modules.
 _OBSERVED_AS = {"type": "ego_type"}
 _SAMPLED_AS = {observed: sampled for sampled, observed in _OBSERVED_AS.items()}
 
@@ -52,12 +52,11 @@ _Array = TypeVar("_Array", NumericArray, torch.Tensor)
 
 
 class LogView:
-    """View of samples that a dataset makes of the frames of episodes: rasters or vectors.
+    """View of the samples that a dataset builds from frames of episodes: rasters or vectors.
 
     Args:
         log: Episodes of N environments.
-        space: Space of one environment; its keys are those of samples, but for those that :func:`as_samples` names
-            anew.
+        space: Space of one environment; its keys are those of samples, except those that :func:`as_samples` renames.
     """
 
     def __init__(self, log: LogSlots | SceneSlots, space: spaces.Dict) -> None:
@@ -67,8 +66,8 @@ class LogView:
         self.memory: dict[str, NumericArray] = made
 
     def look(self, slots: Int64Array, frames: Int64Array) -> SampleColumns:
-        """Write what slots (B,) see in frames (B,), counted in their episodes, and return the samples."""
-        # samples of all environments are written where they are seen; of some only they are copied there
+        """Write the observations of slots (B,) in frames (B,), counted in their episodes, and return the samples."""
+        # samples of all environments are written in place; those of some are copied
         is_all = len(slots) == self._num_slots
         columns = self.log.look(
             slots, frames, ColumnMemory(self.memory.keys(), self._memory_of_all) if is_all else None
@@ -80,19 +79,19 @@ class LogView:
         return columns
 
     def _memory_of_all(self, key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
-        """Return the array that samples of all environments are written to."""
+        """Return the array for samples of all environments; None if shape or dtype differ."""
         memory = self.memory[key]
         return memory if memory.shape == shape and memory.dtype == dtype else None
 
 
 def vector_space(dataset: BaseEgoDataset) -> spaces.Dict:
-    """Return a space for each of the keys of vector samples that tell of the present and the past, and no more.
+    """Return the space of vector samples, with the keys about the present and the past only.
 
-    A single number is an array (1,), as policies join arrays along an axis.
+    A scalar becomes an array (1,), as policies concatenate arrays along an axis.
 
     Args:
-        dataset: Makes the samples; their shapes are those of the first frame of the first scene in which that frame is
-            not damaged.
+        dataset: Dataset of the samples; the shapes are those of the first undamaged sample among the first frames of
+            its scenes.
 
     Raises:
         L5KitError: The first frames of all scenes are damaged, or there is no scene.
@@ -118,7 +117,7 @@ def vector_space(dataset: BaseEgoDataset) -> spaces.Dict:
 
 
 def as_samples(observation: Mapping[str, _Array]) -> dict[str, _Array]:
-    """Return vectors that N environments see under the keys and in the shapes of samples, for networks on samples.
+    """Return vector observations of N environments with the keys and shapes of samples, for networks on samples.
 
     Args:
         observation: Arrays or tensors (N, ...) of ``observation="vectors"``, with ``ego_type`` (N, 1).

@@ -1,4 +1,4 @@
-"""Judge of steps: the driving reward of steps of AVs, one item an AV, on the processor or a device."""
+"""Step judge: the driving reward of a step, one kernel item for each AV, on the processor or a device."""
 
 import math
 from typing import NamedTuple
@@ -20,8 +20,8 @@ from l5kit.lanes.road_surface import farthest_corner, named_surface, write_corne
 from l5kit.simulation.lanes.lane_following import SceneRows, limit_at
 
 FAILURES = ("collision", "contact", "off_road", "red_light", "time_to_collision")
-"""What can go wrong in a step: a collision at fault, one that is not, a corner off the road, a red line passed, or too
-little time to a collision."""
+"""Failures of a step: a collision at fault, a collision without fault, a corner off the road, a red stop line passed,
+and too short a time to collision."""
 
 TERMS = (
     *("progress", "collision", "contact", "off_road", "time_to_collision"),
@@ -30,7 +30,7 @@ TERMS = (
 """The terms of the reward, in the order of their columns."""
 
 _MOST_EXCESS = 3.0
-"""More than so many times the excess over the limit that counts as one in the score count as that many."""
+"""Largest excess over the speed limit, in multiples of the excess that the score takes as full."""
 
 _LARGEST_TURN_RAD = math.pi / 2
 
@@ -41,21 +41,21 @@ _PROGRESS, _AT_FAULT, _NOT_AT_FAULT, _OFF_ROAD, _TIME_LEFT, _OFF_ROUTE, _SPEED, 
 _LASTING = (_OFF_ROAD, _TIME_LEFT, _OFF_ROUTE, _SPEED, _COMFORT)
 
 _Pair = tuple[Float64Array, Float64Array]
-"""Values before the step, and after it."""
+"""Values before and after the step."""
 
 
 class StepRules(NamedTuple):
-    """What steps are judged by.
+    """Parameters for judging steps.
 
     Attributes:
         step_s: Seconds of a step.
-        tolerated_m: Most metres beside the route.
-        least_mps: Least m/s of a reference.
+        tolerated_m: Largest offset from the route, metres.
+        least_mps: Lower bound of the reference, m/s.
         by_expert: Whether the reference is the logged AV.
-        bounds: Least and most of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
-        factors: What the terms are multiplied by, (number of terms,).
-        ends: Which failures end the task, (number of failures,).
-        is_product: Whether what lasts scales the progress.
+        bounds: Lower and upper bounds of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
+        factors: Factors of the terms, (number of terms,).
+        ends: Mask of failures that end an episode, (number of failures,).
+        is_product: Whether the terms per second scale the progress.
     """
 
     step_s: float
@@ -70,13 +70,13 @@ class StepRules(NamedTuple):
 
 @kernel_jit
 def _is_on_route(position: Float64Array, tolerated_m: float) -> bool:
-    """Return whether an AV is near its route and looks along it; what is no number is not."""
+    """Return whether an AV is near its route and heads along it; False for NaN."""
     return bool(abs(position[1]) <= tolerated_m and abs(position[2]) <= _LARGEST_TURN_RAD)
 
 
 @kernel_jit
 def _excess(value: float, bounds: Float64Array) -> float:
-    """Return how far a value is beyond its bounds, as a part of the bound, 0 to 1."""
+    """Return the excess of a value over its bounds, relative to the bound, 0 to 1."""
     bound: float = bounds[1] if value > 0 else bounds[0]
     return min(max(value / bound - 1.0, 0.0), 1.0)
 
@@ -93,25 +93,25 @@ def write_amounts(
     rules: StepRules,
     terms: Float64Array,
 ) -> None:
-    """Write how much a step of an AV has of those terms that follow from how it moves.
+    """Write the amounts of the terms that follow from the motion of an AV in a step.
 
     Args:
-        box: The AV, (5,).
-        motions: Speed, acceleration along, yaw rate, and more, (3 or more,).
-        route_positions: Where on its route it is, (3,).
-        expert_arcs_m: Where the logged AV was, and is.
+        box: Box of the AV, (5,).
+        motions: Speed, longitudinal acceleration, yaw rate, and more, (3 or more,).
+        route_positions: Positions on its route, (3,).
+        expert_arcs_m: Arc lengths of the logged AV, before and after.
         paths: All paths.
-        route: Its path.
-        ranks: The lights of its scene.
-        rules: What the step is judged by.
-        terms: Takes seconds times a share, and red lines that were passed, (number of terms,).
+        route: Path of the AV.
+        ranks: Lights of its scene.
+        rules: Parameters of the judge.
+        terms: Receives seconds times a share, and the number of red lines passed, (number of terms,).
     """
     (before, position), (motion_before, motion), step_s = route_positions, motions, rules.step_s
     has_path = paths.piece_starts[route] < paths.piece_starts[route + 1]
     limit_mps = limit_at(paths, route, position[0]) if has_path else UNKNOWN_LIMIT_MPS
     is_on = has_path and _is_on_route(position, rules.tolerated_m) and _is_on_route(before, rules.tolerated_m)
 
-    # progress as a part of the way of the reference, which is that at the limit, or that of the logged AV
+    # progress relative to the reference distance, at the speed limit or of the logged AV
     reference_m = limit_mps * step_s
     if rules.by_expert:
         reference_m = expert_arcs_m[1] - expert_arcs_m[0]
@@ -120,13 +120,14 @@ def write_amounts(
         gain = (position[0] - before[0]) / max(reference_m, rules.least_mps * step_s)
     terms[_PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
 
-    # what lasts counts in seconds, by how much of it there is
+    # terms per second are amounts in seconds, weighted by their share
     terms[_OFF_ROUTE] = 0.0 if _is_on_route(position, rules.tolerated_m) or not has_path else step_s
     excess = (abs(motion[0]) - limit_mps) / MOST_EXCESS_MPS
     terms[_SPEED] = step_s * min(max(excess, 0.0), _MOST_EXCESS)
 
-    # the mean excess of six signals over their bounds, 0 to 1: accelerations along and across (v times the yaw rate),
-    # jerks of the size of both and along, yaw rate and yaw acceleration; jerks and the last are differences of motions
+    # Mean excess of six signals over their bounds, 0 to 1: longitudinal and lateral acceleration (v times yaw rate),
+    # jerk of their magnitude, longitudinal jerk, yaw rate and yaw acceleration. Jerks and yaw acceleration are
+    # differences of the two motions.
     bounds, along, across = rules.bounds, motion[1], motion[0] * motion[2]
     size = math.sqrt(along * along + across * across)
     across_before = motion_before[0] * motion_before[2]
@@ -139,7 +140,7 @@ def write_amounts(
 
     terms[_RED_LIGHT] = 0.0
     if is_on:
-        # lines that the front has passed in the step, and that were red when it began
+        # stop lines that the front has passed in the step, and that were red before it
         front_before_m, front_m = before[0] + 0.5 * box[3], position[0] + 0.5 * box[3]
         for piece in range(paths.piece_starts[route], paths.piece_starts[route + 1]):
             is_passed = front_before_m <= paths.piece_arcs_m[piece] < front_m
@@ -156,17 +157,17 @@ def write_outcome(
     terms: Float64Array,
     failures: BoolArray,
 ) -> tuple[float, bool]:
-    """Write what went wrong in a step, and all terms; return their sum and whether the task has ended.
+    """Write the failures and all terms of a step; return the reward and whether the episode has failed.
 
     Args:
-        counts: Collisions at fault and others, as ``find_faults`` writes them, (2,).
-        off_road_m: How far the farthest corner is off the drivable surface.
-        is_close: Whether the AV would soon meet somebody.
-        rules: What the step is judged by.
-        terms: The terms, of which :func:`write_amounts` has written its own, (number of terms,).
-        failures: Takes what went wrong, (number of failures,).
+        counts: Collisions at fault and others, as written by ``find_faults``, (2,).
+        off_road_m: Distance of the farthest corner from the drivable surface.
+        is_close: Whether the time to collision is too short.
+        rules: Parameters of the judge.
+        terms: The terms; those of :func:`write_amounts` are already set, (number of terms,).
+        failures: Receives the failures, (number of failures,).
     """
-    # what went wrong, and whether any of it ends the task
+    # failures, and whether any of them ends the episode
     is_off = off_road_m >= MOST_OFF_ROAD_M
     failures[_COLLISION], failures[_CONTACT] = counts[0] > 0, counts[1] > 0
     failures[_OFF], failures[_RED], failures[_CLOSE] = is_off, terms[_RED_LIGHT] > 0, is_close
@@ -174,18 +175,18 @@ def write_outcome(
     for failure in range(len(failures)):
         is_failed = is_failed or (failures[failure] and rules.ends[failure])
 
-    # the other terms, collisions and red lines as numbers, all others as seconds
+    # remaining amounts: collisions as counts, the others as seconds
     terms[_AT_FAULT], terms[_NOT_AT_FAULT] = float(counts[0]), float(counts[1])
     terms[_OFF_ROAD], terms[_TIME_LEFT] = rules.step_s if is_off else 0.0, rules.step_s if is_close else 0.0
     terms[_END] = 1.0 if is_failed else 0.0
     if rules.is_product:
-        # the others become 0, so that the terms still add up to the reward; going backwards is never made better
+        # Scaling terms are set to 0, so that the terms still add up to the reward. Negative progress is not scaled.
         for term in _LASTING:
             if terms[_PROGRESS] > 0:
                 terms[_PROGRESS] *= max(1.0 + rules.factors[term] * terms[term] / rules.step_s, 0.0)
             terms[term] = 0.0
     terms[0] *= rules.factors[0]
-    total = terms[0]  # added from left to right, so that one step has the bits of many
+    total = terms[0]  # in fixed order, so that single steps and batches give the same bits
     for column in range(1, len(terms)):
         terms[column] *= rules.factors[column]
         total += terms[column]
@@ -193,7 +194,7 @@ def write_outcome(
 
 
 class JudgeRoom(NamedTuple):
-    """Room for what is looked up of R slots that are judged at the same time; item n has the row n modulo R.
+    """Work buffers of R slots that are judged at the same time; item n uses row n modulo R.
 
     Attributes:
         counts: Collisions, (R, 2).
@@ -209,7 +210,7 @@ class JudgeRoom(NamedTuple):
 
     @classmethod
     def make(cls, backend: Backend, size: int, driving_map: DrivingMap | None) -> "JudgeRoom":
-        """Return room on a device, of one slot for each that is judged at the same time."""
+        """Return buffers on a device, one for each slot that is judged at the same time."""
         size = backend.rows_at_once(size)
         return cls(
             counts=backend.empty((size, 2), np.int64),
@@ -220,13 +221,13 @@ class JudgeRoom(NamedTuple):
 
 
 class OutcomeArrays(NamedTuple):
-    """Rewards of steps of B slots with T terms, and what went wrong in them, K failures.
+    """Rewards and failures of steps of B slots, with T terms and K failures.
 
     Attributes:
         totals: The reward, float64 (B,).
-        terms: Its parts, float64 (B, T).
-        failures: What went wrong, bool (B, K).
-        is_failed: Whether that ends the task, bool (B,).
+        terms: Terms of the reward, float64 (B, T).
+        failures: Failures, bool (B, K).
+        is_failed: Whether one of them ends the episode, bool (B,).
     """
 
     totals: DeviceArray
@@ -246,29 +247,29 @@ class OutcomeArrays(NamedTuple):
 
 
 def step_for_kernel(step: DrivenStep) -> tuple[object, ...]:
-    """Return a step as :func:`judge_step` takes it, with nothing in the place of its map."""
+    """Return a step as :func:`judge_step` takes it, with False in place of its map."""
     return as_kernel_tuple((*step[:-1], False))
 
 
 @kernel_jit
 def judge_step(item: int, arguments: KernelArguments) -> None:
-    """Write the reward of a step of an AV, nothing where an episode begins: who overlaps the AV there has collided.
+    """Write the reward of a step of an AV; at the start of an episode zeros, and overlapping road users have collided.
 
-    Arguments: slots (B,), -1 for none, and whether their episodes begin; the step of :func:`step_for_kernel`;
-    FaultArrays of all slots, with room for all rows, changed; the map, as :func:`named_surface` takes it; StepRules;
-    JudgeRoom; OutcomeArrays, which are written.
+    Arguments: slots (B,), -1 for none, and mask of episodes that begin; the step of :func:`step_for_kernel`;
+    FaultArrays of all slots, with capacity for all rows, which are updated; the map, as :func:`named_surface` takes it;
+    StepRules; JudgeRoom; output: OutcomeArrays.
     """
     slots, is_new, step, memory, surface, rules, room, outcome = arguments
     step, memory, rules = DrivenStep(*step), FaultArrays(*memory), StepRules(*rules)
     room, outcome, slot = JudgeRoom(*room), OutcomeArrays(*outcome), slots[item]
     if slot < 0:
         return
-    # on a device each slot has room of its own, on the processor each thread
+    # one buffer for each slot on a device, for each thread on the processor
     own = item % len(room.counts)
     if is_new[item]:
         memory.num_tracks[slot] = 0
 
-    # collisions of an episode count once, so that those of its first frame are remembered, too
+    # collisions count once in an episode, so those of its first frame are remembered, too
     box, corners_m, rear_axle_m = step.boxes[item], room.corners_m[own], room.rear_axles_m[own]
     write_corners(box, corners_m)
     write_rear_axle(box, rear_axle_m)

@@ -1,1 +1,1 @@
-"""Slots of environments: the records of episodes that go on at the same time."""
+"""Slots of environments: the records of many episodes in progress."""
