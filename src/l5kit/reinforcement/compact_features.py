@@ -1,4 +1,4 @@
-"""Features of compact observations: what a policy network makes of its route, and of road users in any order."""
+"""Features of compact observations: a policy network over the route and an unordered set of road users."""
 
 from collections.abc import Mapping
 
@@ -21,15 +21,15 @@ class CompactFeatures(BaseFeaturesExtractor):
     """Features of compact observations, (B, D) to (B, features).
 
     Values are normalised by fixed scales. The AV and its route go through one layer, road users through two shared
-    layers, then max pooling (PointNet, Qi et al., CVPR 2017) or cross-attention from the AV and its route; permutation
-    invariant. Lane points likewise. The sum goes through tanh.
+    layers, then max pooling (PointNet, Qi et al., CVPR 2017) or cross-attention from the AV and its route, both
+    permutation invariant. Lane points are treated in the same way. The sum goes through tanh.
 
     Args:
         space: Space of the observations.
-        layout: Where what stands, by the names of :class:`CompactLayout`.
-        features: How many features there are.
+        layout: Layout of the observations, as fields of :class:`CompactLayout`.
+        features: Number of features.
         width: Width of the layers of road users.
-        num_heads: Heads with which the AV and its route attend to road users; 0 for max pooling.
+        num_heads: Attention heads from the AV and its route to road users; 0 for max pooling.
         scales: Means and standard deviations of all columns, float32 (2, D), as :func:`measure_scales` returns them.
     """
 
@@ -68,14 +68,14 @@ class CompactFeatures(BaseFeaturesExtractor):
 
 
 def measure_scales(env: VecEnv, layout: CompactLayout, *, seed: int) -> Float32Array:
-    """Return means and standard deviations of the columns of observations, float32 (2, D), in some random steps.
+    """Return means and standard deviations of observation columns, float32 (2, D), measured over some random steps.
 
-    Road users, and points of lanes, have those of all of them; flags stay as they are.
+    All rows of road users share the same values, as do those of lane points; flags are not scaled.
 
     Args:
-        env: Environments with compact observations, which begin anew.
-        layout: Their layout.
-        seed: Of the episodes and the actions.
+        env: Environments with compact observations, which are reset.
+        layout: Layout of the observations.
+        seed: Seed of the episodes and the actions.
     """
     generator = np.random.default_rng(seed)
     env.seed(seed)
@@ -95,7 +95,7 @@ def measure_scales(env: VecEnv, layout: CompactLayout, *, seed: int) -> Float32A
         columns, (count, width) = layout.parts[name]
         each = rows[:, columns].reshape(-1, width)
         each = each[each[:, -1] > 0]
-        # columns of zeros and ones stay as they are, and so do all of a part of which nothing was seen
+        # columns of zeros and ones are not scaled, nor is a part without any rows
         is_flag = np.isin(each, (0.0, 1.0)).all(axis=0) | (len(each) == 0)
         mean = np.where(is_flag, 0.0, each.mean(axis=0) if len(each) else 0.0)
         deviation = np.where(is_flag, 1.0, each.std(axis=0) if len(each) else 1.0)

@@ -1,7 +1,7 @@
-"""The folder of a training of a driver: its checkpoints, its evaluations, and whether the training can go on.
+"""Run folder of a driver training: checkpoints, evaluations, and the check whether the training can be resumed.
 
-Each file is whole or not there, wherever a process ends. A checkpoint is a zip file of stable-baselines3, which holds
-the network, its optimiser and what the training remembers besides, so that nothing of it can be of another step.
+Each file is either complete or missing, whenever a process ends. A checkpoint is a zip file of stable-baselines3 with
+the network, its optimiser and all other state of the training, so that all of it belongs to the same step.
 """
 
 import csv
@@ -28,30 +28,30 @@ _FREE_KEYS: Final = (
     *("total_steps", "minutes", "eval_every_steps", "checkpoint_every_steps", "keep_checkpoints", "num_threads"),
     "environment_threads",
 )
-"""Keys of ``rl_params`` that may change where a training goes on."""
+"""Keys of ``rl_params`` that may change when a training is resumed."""
 
 _LARGE: Final = ("_last_obs", "_last_original_obs")
-"""What was seen last, which is seen anew where a training goes on."""
+"""Last observations, which are computed again when a training is resumed."""
 
 _ENTRIES: Final = ("data", "policy.pth", "policy.optimizer.pth")
-"""What the file of an algorithm has in any case."""
+"""Members that the file of an algorithm must have."""
 
 _CHECKPOINT: Final = re.compile(r"step_(\d+)\.zip")
 
 
 class RunFolder:
-    """Files of a training.
+    """Files of a training in its folder.
 
     Args:
-        path: Where they are.
+        path: The folder.
 
     Attributes:
-        path: Where they are.
-        config: The configuration, as it was given.
+        path: The folder.
+        config: The given configuration.
         driver: The policy at the end.
         first: The policy before the first step.
-        best: The policy that was worth the most in an evaluation.
-        curves: Folder of the events of TensorBoard.
+        best: The policy with the best evaluation.
+        curves: Folder of the TensorBoard events.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,34 +60,34 @@ class RunFolder:
         self._checkpoints, self._evaluations = path / "checkpoints", path / "evaluations.csv"
 
     def prepare(self, cfg: Config, *, resume: bool) -> None:
-        """Find out whether a training can be written here, or go on.
+        """Check that a training can start or resume in this folder, and remove leftovers of killed processes.
 
         Raises:
             InvalidArgumentError: A new training is to be written to a folder that holds files.
-            FileNotFoundError: There is nothing to go on with.
-            ConfigError: The training in the folder is another one.
+            FileNotFoundError: There is nothing to resume.
+            ConfigError: The folder has another training.
         """
         if self.path.is_dir():
             for folder in (self.path, self._checkpoints):
                 clear_leftovers_in(folder)
         if resume:
             if not self.config.is_file():
-                raise FileNotFoundError(f"there is no {self.config}, thus no training to go on with; leave out resume")
+                raise FileNotFoundError(f"there is no {self.config}, thus no training to resume; leave out resume")
             _require_same_training(cfg, load_config_data(str(self.config)))
         else:
             require_unused(self.path)
 
     def write_config(self, cfg: JsonObject) -> None:
-        """Write the configuration into the folder, which is claimed and no longer that of a finished training."""
+        """Write the configuration into the claimed folder, and remove the receipt of a finished training."""
         (self.path / RECEIPT_FILE).unlink(missing_ok=True)
         save_config_data(cfg, str(self.config))
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Keep other processes from training into the folder, which is made.
+        """Create the folder, and keep other processes from training into it.
 
         Raises:
-            InvalidArgumentError: One does so.
+            InvalidArgumentError: Another process does so.
         """
         self._checkpoints.mkdir(parents=True, exist_ok=True)
         try:
@@ -98,7 +98,7 @@ class RunFolder:
 
     @contextmanager
     def unmade_by_errors(self) -> Iterator[None]:
-        """Take back what :meth:`write_config` has written where an error comes, so that the folder is free again."""
+        """Undo :meth:`write_config` after an error, so that the folder can be used again."""
         try:
             yield
         except BaseException:
@@ -108,17 +108,17 @@ class RunFolder:
 
     def _remove_if_empty(self) -> None:
         for folder in (self._checkpoints, self.path):
-            with suppress(OSError):  # one that holds something stays
+            with suppress(OSError):  # not empty
                 folder.rmdir()
 
     def checkpoints(self) -> dict[int, Path]:
-        """Return the checkpoints by their steps, the last one last."""
+        """Return the checkpoints by step, ascending."""
         files = self._checkpoints.glob("*.zip")
         by_step = {int(match[1]): path for path in files if (match := _CHECKPOINT.fullmatch(path.name))}
         return dict(sorted(by_step.items()))
 
     def read_last(self, attribute: str) -> JsonObject:
-        """Return what the last checkpoint holds under a name; nothing where there is none.
+        """Return an attribute in the last checkpoint; empty if there is none.
 
         Raises:
             InvalidArgumentError: The checkpoint is broken.
@@ -131,13 +131,13 @@ class RunFolder:
         return held
 
     def save_checkpoint(self, model: BaseAlgorithm, *, keep: int) -> None:
-        """Write a checkpoint, and remove all but the last ones."""
+        """Write a checkpoint, and remove all but the last ``keep`` ones."""
         save_model(model, self._checkpoints / f"step_{model.num_timesteps:012d}.zip")
         for path in list(self.checkpoints().values())[:-keep]:
             path.unlink(missing_ok=True)
 
     def read_evaluations(self, *, until_step: int) -> list[dict[str, float]]:
-        """Return the evaluations up to a step, which stands in each as ``step``."""
+        """Return the evaluations up to a step, each with its ``step``."""
         if not self._evaluations.is_file():
             return []
         rows = csv.DictReader(io.StringIO(self._evaluations.read_text("utf-8")))
@@ -155,21 +155,21 @@ class RunFolder:
             temporary.write_text(text.getvalue(), encoding="utf-8", newline="")
 
     def write_result(self, facts: Mapping[str, object]) -> None:
-        """Write ``result.json``, and then the receipt: where that is, the training has ended."""
+        """Write ``result.json``, then the receipt, which marks the training as finished."""
         write_json(self.path / "result.json", facts)
         finish_output(self.path, "train-rl", (self.config.name, self.driver.name, "result.json"))
 
 
 def save_model(model: BaseAlgorithm, path: Path) -> None:
-    """Write an algorithm of stable-baselines3 to a zip file, whole or not at all."""
+    """Write an algorithm of stable-baselines3 to a zip file, atomically."""
     with replaced_when_complete(path, argument="folder") as temporary:
         model.save(temporary, exclude=_LARGE)
 
 
 def require_whole(path: Path) -> Path:
-    """Return the path of the zip file of an algorithm that can be read to its end.
+    """Return the path of the zip file of an algorithm after checking that it is complete.
 
-    Half of such a file may be read as a whole one: that of its weights, which is a zip file inside of it.
+    A truncated file can pass for a complete one: for the zip file of its weights, which is inside of it.
 
     Raises:
         InvalidArgumentError: It is broken.
@@ -182,12 +182,12 @@ def require_whole(path: Path) -> Path:
     except (zipfile.BadZipFile, OSError) as error:
         broken = str(error)
     if broken:
-        raise InvalidArgumentError(f"{path} is broken ({broken}); remove it to go on from the checkpoint before")
+        raise InvalidArgumentError(f"{path} is broken ({broken}); remove it to resume from the previous checkpoint")
     return path
 
 
 def _require_same_training(given: Config, stored: Config) -> None:
-    """Refuse to go on with another environment, network or algorithm."""
+    """Raise if environment, network or algorithm differ from those of the stored training."""
     for section in dict.fromkeys([*stored, *given]):
         now, before = (
             {name: value for name, value in cfg.get(section, {}).items() if name not in _FREE_KEYS}
@@ -197,6 +197,6 @@ def _require_same_training(given: Config, stored: Config) -> None:
         )
         if now != before:
             raise ConfigError(
-                f"{section}: {now!r} differs from {before!r} of the training that is to go on; start a new one in "
+                f"{section}: {now!r} differs from {before!r} of the training to resume; start a new one in "
                 "another folder"
             )

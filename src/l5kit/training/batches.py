@@ -1,4 +1,4 @@
-"""Batches of a training: those of its steps as one long row that can be entered anywhere, and those of evaluations."""
+"""Batches of a training: an endless sequence for its steps, which can start anywhere, and those of evaluations."""
 
 import itertools
 import time
@@ -24,18 +24,18 @@ _PREFETCH = 2
 
 
 def steps_per_epoch(num_samples: int, loader: LoaderParams, *, world_size: int, batches_per_step: int = 1) -> int:
-    """Return how many whole steps an epoch has.
+    """Return the number of whole steps of an epoch.
 
     Args:
         num_samples: Samples of an epoch.
-        loader: How they are loaded.
-        world_size: How many processes.
+        loader: Parameters of the loader.
+        world_size: Number of processes.
         batches_per_step: Batches of a step in each process.
 
     Raises:
-        ConfigError: Not even one.
+        ConfigError: There is not even one step.
     """
-    # whole steps only, as many in all processes: what is left of an epoch is dropped
+    # whole steps only, the same number in all processes; the rest of an epoch is dropped
     num_steps = num_samples // world_size // loader.batch_size // batches_per_step
     if num_steps == 0:
         accumulated = f", {batches_per_step} times a step," if batches_per_step > 1 else ""
@@ -48,39 +48,38 @@ def steps_per_epoch(num_samples: int, loader: LoaderParams, *, world_size: int, 
 
 @dataclass(frozen=True)
 class _PlanFromStep(BatchPlan):
-    """Batches of epochs of a fixed length, without those before one."""
+    """Plan of the batches of epochs of a fixed length, starting at a given batch."""
 
     batches_per_epoch: int = 1
     first_batch: int = 0
 
     def orders(self, epoch: int, *, first: int = 0) -> Iterator[BatchOrder]:
-        """Yield what the batches of an epoch are to be made of, from the first one on."""
-        # the epoch in which a training goes on lacks the batches that have passed; later ones have all
+        """Yield the orders of the batches of an epoch, from the first remaining one on."""
+        # the epoch in which a training resumes lacks the batches that were used; later epochs are complete
         num_passed = min(max(self.first_batch - epoch * self.batches_per_epoch, 0), self.batches_per_epoch)
         num_left = self.batches_per_epoch - num_passed
         return itertools.islice(super().orders(epoch, first=first + num_passed), num_left)
 
 
 class StepBatches:
-    """The batches of all steps of a training, epoch after epoch; an iteration starts at the step that is loaded.
+    """Batches of all steps of a training, epoch after epoch; an iteration starts at the loaded step.
 
-    What the batches of a step hold depends on the seed, the rank and the step only. The order of samples is that of
+    The content of batches depends only on seed, rank and step. The order of samples is that of
     :func:`l5kit.dataset.loader` with ``drop_last=True``.
 
     Args:
-        dataset: Gives the samples.
+        dataset: Dataset of the samples.
         loader: Batch size, order and threads.
-        seed: Decides the order and the perturbations.
+        seed: Seed of the order and the perturbations.
         num_steps: Steps of the whole training.
-        steps_per_epoch: Steps after which the next epoch starts.
+        steps_per_epoch: Steps of an epoch.
         batches_per_step: Batches of a step in each process.
-        choice: Which scenes are drawn, and how often; None for what the loader says, without weights.
-        pin_memory: Whether tensors lie in memory that CUDA copies from by itself.
-        device: Where batches are made, and their tensors lie, when the loader says ``on_device``; None for the
-            processor.
+        choice: Choice and weights of scenes; None for that of the loader, without weights.
+        pin_memory: Whether tensors are in pinned memory, for faster copies to CUDA.
+        device: Device on which batches are built and stored if the loader has ``on_device``; None for the processor.
 
     Attributes:
-        waited_s: Seconds that iterations have waited for batches.
+        waited_s: Total seconds that iterations have waited for batches.
     """
 
     def __init__(
@@ -115,10 +114,10 @@ class StepBatches:
         return self._num_batches + 1
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
-        """Yield the batches from the one that is loaded on."""
+        """Yield the batches, starting at the loaded one."""
         first_batch = self._next_batch
         if first_batch >= self._num_batches:
-            return  # a training that is done makes no loader
+            return  # a finished training needs no loader
         start_s = time.perf_counter()
         loader = self._new_loader(first_batch)
         loader.set_epoch(first_batch // self._batches_per_epoch)
@@ -132,15 +131,15 @@ class StepBatches:
             yield batch
 
     def state_dict(self) -> dict[str, int]:
-        """Return the number of the batch that comes next; that of the step where each has one."""
+        """Return the number of the next batch; with one batch in each step that of the step."""
         return {"next_step": self._next_batch}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Let the next iteration start at the batch that :meth:`state_dict` gave."""
+        """Set the batch at which the next iteration starts, from :meth:`state_dict`."""
         self._next_batch = state_dict["next_step"]
 
     def _new_loader(self, first_batch: int) -> BatchLoader:
-        """Return the loader of this process, whose place among others is known only when the training has started."""
+        """Return the loader of this process, whose rank is only known after the training has started."""
         rank, world_size = process_rank(None, None)
         sampler = self._choice.sampler_of(
             self._dataset,
@@ -165,15 +164,15 @@ class StepBatches:
 
 
 class EvaluationBatches:
-    """The batches of an evaluation; those of this process are chosen when it starts.
+    """Batches of an evaluation; the part of this process is chosen when an iteration starts.
 
-    A device that makes them keeps what it needs for that, the log above all, until the next evaluation.
+    With batches on a device, its data, mainly the log, is kept there until the next evaluation.
 
     Args:
         samples: The samples.
-        loader: How they are loaded, and how many batches are taken of them, evenly spread over all scenes.
-        pin_memory: Whether tensors lie in memory that CUDA copies from by itself.
-        device: As for :class:`StepBatches`.
+        loader: Parameters of the loader, with the number of batches, which are spread evenly over all scenes.
+        pin_memory: Whether tensors are in pinned memory, for faster copies to CUDA.
+        device: As in :class:`StepBatches`.
     """
 
     def __init__(self, samples: Samples, loader: LoaderParams, *, pin_memory: bool, device: str | None = None) -> None:
@@ -190,18 +189,18 @@ class EvaluationBatches:
             batches = self._kept[1]
         else:
             batches = self._new_loader(num_processes=rank_and_size[1])
-        # a loader that makes batches on a device holds the log there, which is then not sent again
+        # a loader with batches on a device keeps the log there, so that it is not sent again
         if self._device is not None:
             self._kept = rank_and_size, batches
         batches.set_epoch(0)
         return iter(batches)
 
     def _new_loader(self, *, num_processes: int) -> BatchLoader:
-        """Return the loader of this process, which is one of some."""
+        """Return the loader of this process, one of several."""
         loader = self._loader
         chosen: IndexedSamples = self._samples
         if loader.max_num_batches is not None:
-            # spread over all scenes, as the first samples would be those of a few scenes
+            # spread over all scenes, as the first samples would be from only a few
             most = loader.max_num_batches * loader.batch_size * num_processes
             chosen = Subset(self._samples, spread_indices(len(chosen), most).tolist())
         return make_loader(

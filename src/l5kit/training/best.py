@@ -1,4 +1,4 @@
-"""The best weights of a training: their score, for how many evaluations none was better, and their files."""
+"""Best weights of a training: their scores, the evaluations since the best one, and their files."""
 
 import glob
 import hashlib
@@ -14,17 +14,17 @@ from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.planning.torch_files import CheckpointError
 
 _UNSEEN = ("threads", "num_workers", "on_device")
-"""Keys of a loader that decide how fast samples come, not which."""
+"""Keys of a loader that affect its speed, but not its samples."""
 
 
 @dataclass(frozen=True)
 class BestScore:
-    """The best score so far: the smallest, or of scores like those of driving the largest.
+    """Best score so far: the smallest one, or the largest one for scores such as that of driving.
 
     Attributes:
         score: The score; infinite before the first evaluation.
-        step: Steps after which it was reached; None where nobody has noted it.
-        num_worse: Evaluations since then.
+        step: Step at which it was reached; None if unknown.
+        num_worse: Number of evaluations since then.
     """
 
     score: float = math.inf
@@ -32,19 +32,19 @@ class BestScore:
     num_worse: int = 0
 
     def after(self, score: float, step: int, *, is_largest_best: bool = False) -> "BestScore":
-        """Return the best score when there is one more; a score that is not finite is never better."""
+        """Return the best score after one more; a score that is not finite is never better."""
         is_better = score > self.score if is_largest_best else score < self.score
         if math.isfinite(score) and (is_better or not math.isfinite(self.score)):
             return BestScore(score, step)
         return BestScore(self.score, self.step, self.num_worse + 1)
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """Return it as what JSON and a state of a training can hold."""
+        """Return it as plain values for JSON and training states."""
         return {"score": self.score, "step": self.step, "num_worse": self.num_worse}
 
     @classmethod
     def of(cls, facts: Mapping[str, object]) -> "BestScore | None":
-        """Return what :meth:`as_dict` gave, or None where ``facts`` holds no such thing."""
+        """Return the score in the output of :meth:`as_dict`; None if ``facts`` holds none."""
         score, step, num_worse = (facts.get(key) for key in ("score", "step", "num_worse"))
         if not isinstance(score, float) or math.isnan(score):
             return None
@@ -54,12 +54,12 @@ class BestScore:
 
 
 def evaluation_digest(cfg: Config, *, score: str | None, section: str = "val_data_loader") -> str:
-    """Return a text that two evaluations have in common if their scores can be compared.
+    """Return a digest that is equal for evaluations whose scores are comparable.
 
     Args:
         cfg: The configuration of the training.
         score: Name of the score.
-        section: Says what is evaluated.
+        section: Section of the configuration that defines the evaluation.
     """
     loader = {key: value for key, value in (cfg.get(section) or {}).items() if key not in _UNSEEN}
     text = json.dumps([score, loader], sort_keys=True, default=str)
@@ -68,13 +68,13 @@ def evaluation_digest(cfg: Config, *, score: str | None, section: str = "val_dat
 
 @dataclass(frozen=True)
 class TopFile:
-    """A file of weights that were evaluated.
+    """File of weights with a score.
 
     Attributes:
         score: Their score.
-        step: Steps after which it was reached; of equal scores, the first is the best.
+        step: Step at which it was reached; of equal scores, the first is the best.
         name: Name of the file.
-        digest: What evaluations have in common whose scores can be compared.
+        digest: Digest of the evaluation; scores with the same digest are comparable.
     """
 
     score: float
@@ -84,16 +84,16 @@ class TopFile:
 
 
 class TopWeights:
-    """The best weights of a folder, at most so many.
+    """Best weights in a folder, up to a number.
 
     Args:
-        folder: Of the training.
-        name: Of its weights.
-        number: How many are kept; 0 for none, and then files that are there stay as they are.
-        is_largest_best: Whether the largest scores are the best, in place of the smallest.
+        folder: Folder of the training.
+        name: Name of its weights.
+        number: Number of files to keep; 0 for none, and existing files are left alone.
+        is_largest_best: Whether larger scores are better.
 
     Attributes:
-        files: Those that are kept, the best first.
+        files: Kept files, best first.
     """
 
     def __init__(self, folder: Path, name: str, number: int, *, is_largest_best: bool = False) -> None:
@@ -104,10 +104,10 @@ class TopWeights:
         self._sign = -1 if is_largest_best else 1
 
     def stored(self, key: str) -> tuple[TopFile, ...]:
-        """Return the files that are there; one that cannot be read is warned of and left out.
+        """Return the existing files; unreadable ones are skipped with a warning.
 
         Args:
-            key: Under which facts of weights have the digest of their evaluation.
+            key: Key of the digest of the evaluation in the facts of weights.
         """
         if not self._number:
             return ()
@@ -116,7 +116,7 @@ class TopWeights:
             try:
                 facts = read_checkpoint(path).facts
             except CheckpointError as error:
-                warnings.warn(f"{error}; it is none of the best weights any more", UserWarning, stacklevel=2)
+                warnings.warn(f"{error}; it no longer counts as one of the best weights", UserWarning, stacklevel=2)
                 continue
             best, digest = BestScore.of(facts), facts.get(key)
             if best is not None and best.step is not None and isinstance(digest, str):
@@ -124,17 +124,17 @@ class TopWeights:
         return tuple(files)
 
     def file_for(self, score: float, step: int, digest: str) -> TopFile | None:
-        """Return the file that weights are to be written to, or None if so many others are better."""
+        """Return the file to write weights to; None if they are not among the best."""
         stem = f"{self._name}_top_{step}_steps_{score:.4f}"
         file = TopFile(score, step, f"{stem}.safetensors", digest)
         return file if file in self._kept_of((*self.files, file)) else None
 
     def keep(self, *written: TopFile, is_main: bool) -> None:
-        """Keep files that are written, and let those go that so many others are better than.
+        """Add written files, and remove those that are no longer among the best.
 
         Args:
-            *written: They are whole, and take the place of others of their steps.
-            is_main: Whether this process is the one that removes files.
+            *written: Complete files; they replace others of the same step.
+            is_main: Whether this process removes files.
         """
         others = (*self.files, *written)
         self.files = self._kept_of(others)
@@ -142,11 +142,11 @@ class TopWeights:
             self.remove(file, is_main=is_main)
 
     def remove(self, file: TopFile, *, is_main: bool) -> None:
-        """Let a file go, unless a kept one has its name."""
+        """Remove a file, unless a kept one has the same name."""
         if is_main and file.name not in {other.name for other in self.files}:
             (self._folder / file.name).unlink(missing_ok=True)
 
     def _kept_of(self, files: tuple[TopFile, ...]) -> tuple[TopFile, ...]:
-        """Return the best files, one of each step: the last that is given."""
+        """Return the best files, at most one for each step: the last one given."""
         of_steps = {file.step: file for file in files}.values()
         return tuple(sorted(of_steps, key=lambda file: (self._sign * file.score, file.step))[: self._number])

@@ -1,4 +1,4 @@
-"""Curves of a training: the table, or the service, that they are written to."""
+"""Curves of a training: the csv table, or the loggers of services, that they are written to."""
 
 import csv
 import io
@@ -22,7 +22,7 @@ _STEP = "step"
 _SCORES = "val/"
 
 _Row: TypeAlias = dict[str, str | float]
-"""A row of the table: numbers, or their texts as they stand in the file, by column."""
+"""Row of the table by column: numbers, or their texts in the file."""
 
 _TABLE = "metrics.csv"
 
@@ -32,15 +32,15 @@ _MODULES = {"tensorboard": ("tensorboard",), "wandb": ("wandb",), "mlflow": ("ml
 
 
 class CurveTable(Logger):
-    """Writes each point of the curves at once as a row of a csv file; columns stand in the order of their names.
+    """Logger that appends each point of the curves as a row of a csv file, with columns sorted by name.
 
     Args:
         path: The file.
-        resumed: Where a training goes on; rows of what comes after are dropped, as they will come again. None for a
+        resumed: Point at which a training resumes; later rows are dropped, as they will be computed again. None for a
             new training.
 
     Raises:
-        CorruptedDataError: The file that is to go on is no such table.
+        CorruptedDataError: The file of a resumed training is not such a table.
     """
 
     def __init__(self, path: Path, *, resumed: ResumePoint | None) -> None:
@@ -52,7 +52,7 @@ class CurveTable(Logger):
 
     @property
     def name(self) -> str:
-        """Name of the folder of all curves."""
+        """Name of the parent folder of all curves."""
         return self._path.parent.parent.name
 
     @property
@@ -69,7 +69,7 @@ class CurveTable(Logger):
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Append a row."""
         row: _Row = {**{name: float(value) for name, value in metrics.items()}, _STEP: step or 0}
-        # a curve that nobody has seen before is a column more, for which the whole table is written again
+        # a new curve adds a column, for which the whole table is written again
         if not row.keys() <= set(self._columns):
             self._write([*self._rows(), row], sorted({*self._columns, *row}))
             return
@@ -77,7 +77,7 @@ class CurveTable(Logger):
             file.write(_as_lines([row], self._columns))
 
     def log_hyperparams(self, params: object, *_: object, **__: object) -> None:
-        """Write nothing: the configuration stands beside the table."""
+        """Do nothing: the configuration is next to the table."""
 
     @rank_zero_only
     def _take_up(self, resumed: ResumePoint) -> None:
@@ -91,8 +91,8 @@ class CurveTable(Logger):
         except ValueError as error:
             raise self._damaged(f"a step is no whole number ({error})") from error
 
-        # what the training had done stays, by steps that count from 0. The evaluation of a step comes behind its
-        # checkpoint, so that a state may know the step and not its scores: these are to come again
+        # Keep rows before the resume point; steps in rows count from 0. A step is evaluated after its checkpoint, so a
+        # state may include the step but not its scores: these will be computed again.
         kept = []
         for row, step in zip(rows, steps, strict=True):
             is_evaluation = any(name.startswith(_SCORES) and value for name, value in row.items())
@@ -102,7 +102,7 @@ class CurveTable(Logger):
         self._write(kept, self._columns)
 
     def _rows(self) -> list[_Row]:
-        """Return all rows that are complete."""
+        """Return all complete rows."""
         if not self._path.is_file():
             return []
         lines = self._cells_of(self._whole_lines())
@@ -115,11 +115,11 @@ class CurveTable(Logger):
         return [row for row in rows if row.get(_STEP)]
 
     def _whole_lines(self) -> str:
-        """Return the lines that are complete: of a killed process, the last one may be cut."""
+        """Return the complete lines; a killed process may leave a truncated last line."""
         try:
             text = self._path.read_text("utf-8")
         except UnicodeDecodeError as error:
-            raise self._damaged("it is no text in UTF-8") from error
+            raise self._damaged("it is not UTF-8 text") from error
         return text[: text.rfind("\n") + 1]
 
     def _cells_of(self, text: str) -> Iterator[list[str]]:
@@ -131,7 +131,8 @@ class CurveTable(Logger):
 
     def _damaged(self, why: str) -> CorruptedDataError:
         return CorruptedDataError(
-            f"{self._path} is no table of curves: {why}; put another copy in its place, or remove it to begin a new one"
+            f"{self._path} is not a table of curves: {why}; put another copy in its place, or remove it to begin a new "
+            "one"
         )
 
     def _write(self, rows: list[_Row], columns: list[str]) -> None:
@@ -149,16 +150,16 @@ def _as_lines(rows: list[_Row], columns: list[str]) -> str:
 
 
 class SentPoints:
-    """The points that have gone to a service, in a file: the last step of each curve.
+    """Record of the points sent to a service, in a file: the last step of each curve.
 
-    A service cannot be told to forget what came after the last checkpoint: a training that goes on computes the same
-    points again, and those are left out.
+    Services cannot drop points after the last checkpoint. A resumed training computes the same points again, and these
+    are not sent twice.
 
     Args:
-        path: The file; points of an earlier process are those that it tells of now.
+        path: The file; its content on opening is from earlier processes.
 
     Attributes:
-        before: The last step of each curve that an earlier process has sent.
+        before: Last step of each curve sent by earlier processes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -168,7 +169,7 @@ class SentPoints:
         self._steps = dict(self.before)
 
     def note(self, metrics: Mapping[str, float], step: int) -> None:
-        """Remember values at a step, which have been sent."""
+        """Record values that were sent for a step."""
         self._steps |= {name: max(step, self._steps.get(name, -1)) for name in metrics}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with replaced_when_complete(self._path, argument="folder") as temporary:
@@ -176,7 +177,7 @@ class SentPoints:
 
 
 class _SendsOnce(Logger):
-    """Wraps a service logger and forwards only new points."""
+    """Base of service loggers that send each point only once."""
 
     def __init__(self, *, sent: SentPoints, **options: Any) -> None:
         super().__init__(**options)
@@ -184,7 +185,7 @@ class _SendsOnce(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Send what is new at a step."""
+        """Send the new values of a step."""
         before = self._sent.before
         new = {name: value for name, value in metrics.items() if (step or 0) > before.get(name, -1)}
         if new:
@@ -193,47 +194,47 @@ class _SendsOnce(Logger):
 
 
 class OnceWandbLogger(_SendsOnce, WandbLogger):
-    """Weights & Biases, to which each point goes once.
+    """Weights & Biases logger that sends each point only once.
 
     Args:
-        sent: What has gone there.
-        **options: Those of Lightning's logger.
+        sent: Record of sent points.
+        **options: Options of Lightning's logger.
     """
 
 
 class OnceMLFlowLogger(_SendsOnce, MLFlowLogger):
-    """MLflow, to which each point goes once.
+    """MLflow logger that sends each point only once.
 
     Args:
-        sent: What has gone there.
-        **options: Those of Lightning's logger.
+        sent: Record of sent points.
+        **options: Options of Lightning's logger.
     """
 
 
 def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | None = None) -> Logger:
-    """Return what writes curves; those of a training that is taken up again go on where it goes on.
+    """Return the logger for curves; a resumed training continues its curves.
 
     Args:
         kind: One of :data:`l5kit.configs.scaling.LOGGERS`.
-        folder: Of the training.
-        name: Of the training, for services that show several.
-        resumed: Where a training goes on; None for a new one. Services go on with the run that the folder names, and
-            get no point again that they were told after the last checkpoint.
+        folder: Folder of the training.
+        name: Name of the training, for services that show several.
+        resumed: Point at which a training resumes; None for a new one. Services continue the run recorded in the
+            folder, and do not get points again that were sent after the last checkpoint.
 
     Raises:
-        MissingDependencyError: The library for this kind is not there.
+        MissingDependencyError: The library for this kind is not installed.
     """
     for module in _MODULES.get(kind, ()):
         if find_spec(module) is None:
             raise MissingDependencyError(
-                f"train_params.logger is {kind!r}, and {module} is not installed: pip install {module}, or take 'csv'"
+                f"train_params.logger is {kind!r}, but {module} is not installed: pip install {module}, or use 'csv'"
             )
     service = os.environ.get("MLFLOW_TRACKING_URI")
     if kind == "mlflow" and not service and find_spec("sqlalchemy") is None:
         raise MissingDependencyError(
-            "train_params.logger is 'mlflow', which keeps its runs in a database in the folder of the training, and "
-            "sqlalchemy is not installed, which mlflow-skinny leaves out: pip install mlflow, or name a service by "
-            "MLFLOW_TRACKING_URI"
+            "train_params.logger is 'mlflow', which keeps its runs in a database in the folder of the training, but "
+            "sqlalchemy, which is not part of mlflow-skinny, is not installed: pip install mlflow, or set "
+            "MLFLOW_TRACKING_URI to a service"
         )
     if kind == "csv":
         return CurveTable(_folder_of_curves(folder) / _TABLE, resumed=resumed)
@@ -241,8 +242,8 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
         version = _folder_of_curves(folder).name
         return TensorBoardLogger(folder, name=CURVES, version=version, purge_step=resumed.step if resumed else None)
 
-    # services go on with the run that the folder names: Weights & Biases takes a name of ours for it, MLflow gives one
-    # as soon as it is asked, and keeps runs in a database in the folder where no variable of its own names a service
+    # Services continue the run recorded in the folder. For Weights & Biases the run id is chosen here; MLflow assigns
+    # one on first use, and stores runs in a database in the folder unless its environment variable names a service.
     runs, sent = _Runs(folder), SentPoints(folder / CURVES / f"{kind}.json")
     known = runs.of(kind)
     if kind == "wandb":
@@ -256,7 +257,7 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
 
 
 class _Runs:
-    """The runs of services that show the curves of a training, by name of the service; a file in its folder."""
+    """Run ids of services that show the curves of a training, by service, in a file in its folder."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / CURVES / _RUNS
@@ -267,11 +268,11 @@ class _Runs:
                 self._runs = {str(kind): str(run) for kind, run in stored.items()}
 
     def of(self, kind: str) -> str | None:
-        """Return the run that goes on, if there is one."""
+        """Return the run to continue; None if there is none."""
         return self._runs.get(kind)
 
     def note(self, kind: str, run: str) -> str:
-        """Remember a run."""
+        """Record a run."""
         self._runs[kind] = run
         if is_main_process():
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -281,6 +282,6 @@ class _Runs:
 
 
 def _folder_of_curves(folder: Path) -> Path:
-    """Return the folder of the curves of a training; earlier versions of l5kit made one more at each resume."""
+    """Return the folder of the curves of a training; earlier versions of l5kit added one for each resume."""
     texts = [path.name.removeprefix("version_") for path in (folder / CURVES).glob("version_*")]
     return folder / CURVES / f"version_{max((int(text) for text in texts if text.isdecimal()), default=0)}"

@@ -1,4 +1,4 @@
-"""Data modules: the batches of a configuration, for trainings on Lightning of one's own."""
+"""Data modules: the batches of a configuration, for your own trainings on Lightning."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -25,20 +25,20 @@ from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_s
 class SampleDataModule(pl.LightningDataModule):
     """The samples of a configuration as batches for a Lightning module of your own.
 
-    ``train_data_loader`` and ``val_data_loader`` say which logs, how many samples at once, in which order and with
-    which perturbation, as for ``l5kit train``. Each epoch has another order, that depends on ``train_params.seed`` and
-    the epoch only; each process of a distributed training gets samples of its own, so that Lightning's samplers are not
-    needed: pass ``use_distributed_sampler=False`` to its trainer.
+    ``train_data_loader`` and ``val_data_loader`` define logs, batch size, order and perturbation, as for
+    ``l5kit train``. The order differs between epochs and depends only on ``train_params.seed`` and the epoch. Each
+    process of a distributed training gets its own samples, so pass ``use_distributed_sampler=False`` to Lightning's
+    trainer.
 
     Args:
         config: The configuration.
-        data_folder: Folder that the keys of the data are relative to; None for the environment's
+        data_folder: Folder that the keys of the data are relative to; None for the environment variable
             ``L5KIT_DATA_FOLDER``.
 
     Attributes:
         config: The configuration.
-        train_samples: The samples that are trained on; after :meth:`setup`.
-        val_samples: Those of evaluations; None without a ``val_data_loader``.
+        train_samples: Samples of the training; after :meth:`setup`.
+        val_samples: Samples of evaluations; None without a ``val_data_loader``.
     """
 
     def __init__(self, config: TrainingConfig, data_folder: str | os.PathLike[str] | None = None) -> None:
@@ -51,7 +51,7 @@ class SampleDataModule(pl.LightningDataModule):
 
     @classmethod
     def from_cfg(cls, cfg: Config, data_folder: str | os.PathLike[str] | None = None) -> Self:
-        """Return the data module of a configuration, such as one that ``l5kit train`` takes.
+        """Return the data module of a configuration in the format of ``l5kit train``.
 
         Raises:
             ConfigError: A key is missing, unknown, of the wrong type or out of range.
@@ -60,21 +60,21 @@ class SampleDataModule(pl.LightningDataModule):
 
     @property
     def train_samples(self) -> Samples:
-        """The samples that are trained on.
+        """Samples of the training.
 
         Raises:
             InvalidArgumentError: :meth:`setup` was not called.
         """
         if self._train_samples is None:
-            raise InvalidArgumentError("the data is not open yet; call setup(), or let a trainer of Lightning do it")
+            raise InvalidArgumentError("the data is not open yet; call setup(), or let Lightning's trainer do it")
         return self._train_samples
 
     def setup(self, stage: str | None = None) -> None:  # noqa: ARG002
-        """Open the logs; once, whatever the stage.
+        """Open the logs, on the first call only, for any stage.
 
         Raises:
             FileNotFoundError: A log or the map is missing.
-            ConfigError: A key that datasets or rasterizers need is missing or of the wrong type.
+            ConfigError: A key for datasets or rasterizers is missing or of the wrong type.
         """
         params = self.config.params
         if self._train_samples is not None:
@@ -85,14 +85,14 @@ class SampleDataModule(pl.LightningDataModule):
         self._train_samples = open_samples(self.config, params.train_loader, self._data_manager, perturbed=True)
 
     def make_network(self) -> nn.Module:
-        """Return the network of the configuration, untrained: losses in train mode, trajectories in eval mode.
+        """Return the untrained network of the configuration: losses in train mode, trajectories in eval mode.
 
         Weights are drawn from torch's global generator.
         """
         return make_model(self.config, self._train_samples)
 
     def train_dataloader(self) -> BatchLoader:
-        """Return the batches of an epoch, as many in all processes."""
+        """Return the batches of an epoch, the same number in all processes."""
         loader = self.config.params.train_loader
         return make_loader(
             self.train_samples,
@@ -110,7 +110,7 @@ class SampleDataModule(pl.LightningDataModule):
         )
 
     def val_dataloader(self) -> Iterable[Batch]:
-        """Return the batches of an evaluation: ``max_num_batches`` of them, evenly spread; none without a loader."""
+        """Return ``max_num_batches`` evenly spread batches of an evaluation; none without a loader."""
         loader = self.config.params.val_loader
         if loader is None or self.val_samples is None:
             return []
@@ -126,10 +126,10 @@ class SampleDataModule(pl.LightningDataModule):
         device: torch.device,
         dataloader_idx: int,  # noqa: ARG002
     ) -> dict[str, torch.Tensor]:
-        """Return the tensors of a batch on a device, in float32 where that knows no float64."""
+        """Return the tensors of a batch on a device, in float32 if it does not support float64."""
         return tensors_on(device, batch)
 
 
 def _device_of(loader: LoaderParams) -> str | None:
-    """Return where batches are made that are to be made on a GPU: the current one, if there is one."""
+    """Return the device for batches built on a GPU: the current GPU, or None."""
     return "cuda" if loader.on_device and torch.cuda.is_available() else None

@@ -1,4 +1,4 @@
-"""A network in training, as Lightning sees it, and the moving average of its weights (EMA)."""
+"""Lightning module of a network in training, and the moving average of its weights (EMA)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -19,20 +19,20 @@ from l5kit.workflows.trajectories import Batch, TrajectoryScores, means_of
 from l5kit.workflows.workflow import TrainingConfig
 
 _AVERAGES = "averaged_weights"
-"""Key of the state of a training."""
+"""Key of the averages in the state of a training."""
 
 
 class WeightAverage:
-    """The exponential moving average of the weights of a network.
+    """Exponential moving average of the weights of a network.
 
     After step t, counted from 1, ``average = d * average + (1 - d) * weight`` with
-    ``d = min(decay, (1 + t) / (10 + t))``, so that the first weights, which have learned nothing, are soon forgotten;
-    before the first step the average is the weights. Buffers, such as the statistics of batch normalisation, are not
-    averaged: they are those of the last step, and so are weights that are no floating-point numbers.
+    ``d = min(decay, (1 + t) / (10 + t))``, so that the untrained weights are soon forgotten; before the first step the
+    average is equal to the weights. Buffers, such as the statistics of batch normalisation, and weights that are not
+    floating point are not averaged: they are those of the last step.
 
     Args:
-        model: The network; it is not changed but within :meth:`swapped_in`.
-        decay: Share of the average that stays in each step, between 0 and 1.
+        model: The network; only changed within :meth:`swapped_in`.
+        decay: Share of the average that is kept in each step, between 0 and 1.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -42,14 +42,14 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take the weights after a step, counted from 1, into the average."""
+        """Update the average with the weights after a step, counted from 1."""
         decay = min(self._decay, (1 + step) / (10 + step))
         for name, value in _averaged_of(self._model).items():
             self._averages[name].lerp_(value.detach(), 1.0 - decay)
 
     @contextmanager
     def swapped_in(self) -> Iterator[None]:
-        """Let the network have the averaged weights in the block."""
+        """Use the averaged weights in the network within the block."""
         kept = {name: value.detach().clone() for name, value in _averaged_of(self._model).items()}
         self._fill(self._averages)
         try:
@@ -62,7 +62,7 @@ class WeightAverage:
         return dict(self._averages)
 
     def load_state_dict(self, averages: Mapping[str, torch.Tensor]) -> None:
-        """Take what :meth:`state_dict` gave, on the devices of the weights."""
+        """Restore averages from :meth:`state_dict`, on the devices of the weights."""
         for name, value in self._averages.items():
             value.copy_(averages[name])
 
@@ -73,24 +73,24 @@ class WeightAverage:
 
 
 def _averaged_of(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Return the weights that are averaged, by name; those of one memory once."""
+    """Return the averaged weights by name; shared ones once."""
     return {name: value for name, value in model.named_parameters() if value.is_floating_point()}
 
 
 class TrainingModule(pl.LightningModule):
-    """A network with its optimizer, its losses and its scores.
+    """Network with its optimizer, losses and scores.
 
-    Random numbers of a step, those of dropout, depend on the seed, the rank and the step only, so that a training that
-    is taken up again goes on as if it had never ended.
+    Random numbers of a step, such as those of dropout, depend only on seed, rank and step, so that a resumed training
+    gives the same result as an uninterrupted one.
 
     Args:
         model: The network: losses in train mode, trajectories in eval mode.
-        config: What is scored, how weights are changed, and the seed, which decides dropout.
-        schedule: The course of the training.
-        driving: Scenes that the network drives at each evaluation; None for none.
+        config: Scores, optimizer, and the seed of dropout.
+        schedule: Schedule of the training.
+        driving: Scenes to drive at each evaluation; None for none.
 
     Attributes:
-        scores: Mean errors of the last evaluation by name, and the scores of its driving.
+        scores: Mean errors of the last evaluation by name, and scores of driving.
     """
 
     def __init__(
@@ -117,21 +117,21 @@ class TrainingModule(pl.LightningModule):
 
     @property
     def batches_per_step(self) -> int:
-        """Batches of a step, whose gradients are averaged."""
+        """Number of batches in a step, whose gradients are averaged."""
         return self._params.scaling.accumulate_grad_batches
 
     def ends_step(self, batch_idx: int) -> bool:
-        """Return whether weights change after a batch, counted from the first of the training."""
+        """Return whether a batch, counted from the first of the training, completes a step."""
         return (batch_idx + 1) % self.batches_per_step == 0
 
     def with_judged_weights(self) -> AbstractContextManager[None]:
-        """Let the network have the weights that are evaluated and saved in a block: the averaged ones if there are."""
+        """Use the weights for evaluation and saving within the block: the averaged ones if there are any."""
         return nullcontext() if self._average is None else self._average.swapped_in()
 
     def configure_model(self) -> None:
-        """Give each device its part of the weights, where a strategy asks for it; once.
+        """Shard the weights over devices, if the strategy asks for it; only once.
 
-        All processes have the same weights before; the network gathers them when it is called.
+        All processes start with the same weights; the network gathers them in each call.
 
         Raises:
             MissingDependencyError: torch is too old.
@@ -149,7 +149,7 @@ class TrainingModule(pl.LightningModule):
         self._is_sharded = True
 
     def on_fit_start(self) -> None:
-        """Start the average of the weights, or take up that of a training that goes on."""
+        """Start the average of the weights, or restore that of a resumed training."""
         if self._params.scaling.ema_decay is None:
             return
         self._average = WeightAverage(self.model, self._params.scaling.ema_decay)
@@ -158,7 +158,7 @@ class TrainingModule(pl.LightningModule):
             self._stored_average = None
 
     def on_save_checkpoint(self, checkpoint: LightningState) -> None:
-        """Keep the averaged weights beside the last ones."""
+        """Store the averaged weights in addition to the last ones."""
         if self._average is not None:
             checkpoint[_AVERAGES] = self._average.state_dict()
 
@@ -167,13 +167,13 @@ class TrainingModule(pl.LightningModule):
         self._stored_average = checkpoint.get(_AVERAGES)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
-        """Seed what the batch draws."""
-        # by the number of the batch and not by what was drawn before, so that a training that goes on draws the same
+        """Seed the random numbers of the batch."""
+        # by the number of the batch, so that a resumed training draws the same numbers
         number = self.global_step * self.batches_per_step + batch_idx % self.batches_per_step
         torch.manual_seed(mix_seeds(self._params.run.seed, number, self.global_rank))
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
-        """Return the loss of a batch; with the last one of a step, log the means of all losses over its batches."""
+        """Return the loss of a batch; at the end of a step, log the means of all losses over its batches."""
         losses: dict[str, torch.Tensor] = self.model(batch)
         self._losses.append({f"train/{name}": loss.detach() for name, loss in losses.items()})
         if self.ends_step(batch_idx):
@@ -183,34 +183,34 @@ class TrainingModule(pl.LightningModule):
         return losses["loss"]
 
     def optimizer_step(self, *args: Any, **options: Any) -> None:
-        """Change the weights, and take the new ones into the average."""
+        """Update the weights and their average."""
         super().optimizer_step(*args, **options)
         if self._average is not None:
             self._average.update(self.global_step + 1)
 
     def on_validation_epoch_start(self) -> None:
-        """Forget the scores of the last evaluation, and take the weights that are judged."""
+        """Reset the scores, and switch to the weights for evaluation."""
         self._gathered = self._new_scores()
         self._evaluation.enter_context(self.with_judged_weights())
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
-        """Score the trajectories of a batch, of which the model sees the past only."""
+        """Score the trajectories of a batch, of which the model only gets the past."""
         self._gathered.add(self._trajectories_of(batch, self.model(network_inputs(batch))))
 
     def on_validation_epoch_end(self) -> None:
         """Log the mean errors over all processes, and those of the kinematic baselines.
 
-        They stand at the step that has just been trained, wherever the evaluation is made.
+        They are logged at the last trained step, whenever the evaluation runs.
         """
-        with self._evaluation:  # the weights that are judged drive, too
+        with self._evaluation:  # the same weights drive
             self.scores = self._means(self._gathered) | self._drive()
         self.log_dict({**self.scores, "step": float(max(self.global_step - 1, 0))}, sync_dist=True)
 
     def scores_over(self, batches: Iterable[Batch]) -> dict[str, float]:
-        """Return what an evaluation would find, and log nothing; to be called in all processes.
+        """Return the scores of an evaluation without logging; must be called in all processes.
 
         Args:
-            batches: Those of the evaluation.
+            batches: Batches of the evaluation.
         """
         gathered, was_training, precision = self._new_scores(), self.model.training, self.trainer.precision_plugin
         self.model.eval()
@@ -227,26 +227,26 @@ class TrainingModule(pl.LightningModule):
         device: torch.device,
         dataloader_idx: int,  # noqa: ARG002
     ) -> dict[str, torch.Tensor]:
-        """Return the tensors of a batch on a device, in float32 where that knows no float64."""
+        """Return the tensors of a batch on a device, in float32 if it does not support float64."""
         return tensors_on(device, batch)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """Return the optimiser, and the course of its learning rate by steps."""
+        """Return the optimiser and its learning rate schedule, by steps."""
         optimizer = make_optimizer(self._params, self.model.parameters())
         course = make_course(self._params, optimizer, self._schedule)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": course, "interval": "step"}}
 
     def _means(self, gathered: TrajectoryScores) -> dict[str, float]:
         """Return the mean errors over all processes of the model and of the baselines."""
-        # sums and counts are added over processes, as means of parts of different sizes are no mean of all
+        # sum over processes first, as means of parts of different sizes cannot be averaged
         total: torch.Tensor = self.trainer.strategy.reduce(gathered.sums().float().to(self.device), reduce_op="sum")
         means: dict[str, float] = {}
-        for who, sums in zip(("val", *BASELINES), total.cpu(), strict=True):
-            means |= means_of(sums, self._params.horizons_s, who)
+        for name, sums in zip(("val", *BASELINES), total.cpu(), strict=True):
+            means |= means_of(sums, self._params.horizons_s, name)
         return means
 
     def _drive(self) -> dict[str, float]:
-        """Return the mean scores over all processes of the scenes that the network drives with its present weights."""
+        """Return the mean scores over all processes of scenes that the network drives with its current weights."""
         if self._driving is None:
             return {}
         rank = {"rank": self.global_rank, "world_size": self.trainer.world_size}

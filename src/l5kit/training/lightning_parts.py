@@ -1,4 +1,4 @@
-"""Parts of Lightning that trainings are built on; the error where it is missing names the extra that brings it."""
+"""Lightning imports for trainings; if Lightning is missing, the error names the extra to install."""
 
 from l5kit.errors import MissingDependencyError, install_command
 

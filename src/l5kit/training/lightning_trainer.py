@@ -1,4 +1,4 @@
-"""The trainer of Lightning as trainings use it: its strategies, silent about itself, and ended as people expect."""
+"""Lightning trainer of trainings: its strategies, fewer messages, and the usual exit on signals."""
 
 import logging
 import signal
@@ -18,32 +18,32 @@ from l5kit.training.state_file import LightningState, ResumePoint, StateFiles
 
 
 class ShardedStrategy(ModelParallelStrategy):
-    """Each device keeps a part of the weights, of their gradients and of the state of the optimiser (FSDP2 of torch).
+    """Strategy that shards weights, gradients and optimiser state over devices (FSDP2 of torch).
 
-    The state of a training is one file with all of it, as with other strategies.
+    The state of a training is saved as a single complete file, as with other strategies.
 
     Args:
-        world_size: How many processes.
+        world_size: Number of processes.
     """
 
     def __init__(self, world_size: int) -> None:
         super().__init__(data_parallel_size=world_size, tensor_parallel_size=1, save_distributed_checkpoint=False)
 
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> LightningState:  # noqa: ARG002
-        """Load a state, without running code in it.
+        """Load a state without running code in it.
 
-        Optimisers have no state of weights that no loss depends on, which is all that may be missing.
+        Only optimiser states of weights that no loss depends on may be missing.
 
         Raises:
-            CheckpointError: The file is broken, or no state of a training, or has other weights.
+            CheckpointError: The file is broken, is not a training state, or has other weights.
         """
         state, module = StateFiles().load_checkpoint(checkpoint_path), self.lightning_module
         if module is None:
-            raise RuntimeError("a state is loaded for no module")
+            raise RuntimeError("cannot load a state without a module")
         different = sorted(state["state_dict"].keys() ^ module.state_dict().keys())
         if different:
             raise CheckpointError(f"{checkpoint_path} is the state of another network: {', '.join(different)} differ")
-        module.strict_loading = False  # torch knows no other way to let states of the optimiser be missing
+        module.strict_loading = False  # the only way in torch to allow missing optimiser states
         try:
             return dict(super().load_checkpoint(checkpoint_path, weights_only=True))
         finally:
@@ -53,16 +53,16 @@ class ShardedStrategy(ModelParallelStrategy):
 def make_trainer(
     setup: TrainingSetup, folder: Path, *, callbacks: Sequence[pl.Callback], resumed: ResumePoint | None
 ) -> pl.Trainer:
-    """Return the trainer; one of its epochs is the whole training.
+    """Return the trainer; one epoch of it is the whole training.
 
     Args:
         setup: The training.
-        folder: Where it writes to.
-        callbacks: What is called during the training.
-        resumed: Where it goes on; None for a new one.
+        folder: Folder of the training.
+        callbacks: Callbacks of the training.
+        resumed: Point at which the training resumes; None for a new one.
 
     Raises:
-        MissingDependencyError: The library of ``train_params.logger`` is not there.
+        MissingDependencyError: The library of ``train_params.logger`` is not installed.
     """
     run, scaling = setup.config.params.run, setup.config.params.scaling
     strategy: str | Strategy = "ddp_find_unused_parameters_true" if setup.config.workflow.has_idle_weights else "ddp"
@@ -98,7 +98,7 @@ def make_trainer(
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Keep what Lightning tells about itself and its advice to beginners to the block."""
+    """Silence Lightning's messages about itself and its advice to beginners within the block."""
     loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -115,10 +115,10 @@ def quiet_lightning() -> Iterator[None]:
 
 @contextmanager
 def reported_endings() -> Iterator[None]:
-    """Let Ctrl-C be a ``KeyboardInterrupt`` and SIGTERM an end with status 143 in the block.
+    """Make Ctrl-C a ``KeyboardInterrupt`` and SIGTERM an exit with status 143 within the block.
 
-    Lightning ends the process with status 1 on Ctrl-C, which it then ignores, and with 0 on SIGTERM. A handler that
-    somebody else has set for SIGTERM stays.
+    Lightning ends the process with status 1 on Ctrl-C, which it then ignores, and with 0 on SIGTERM. An existing
+    handler for SIGTERM is kept.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -134,7 +134,7 @@ def reported_endings() -> Iterator[None]:
         raise
     finally:
         for number, handler in before.items():
-            if handler is not None:  # one that was not set from Python cannot be set again
+            if handler is not None:  # a handler that was not set from Python cannot be restored
                 signal.signal(number, handler)
 
 

@@ -1,4 +1,4 @@
-"""Optimisers and courses of the learning rate: the steps of a training, Adam and others of l5kit, or named classes."""
+"""Optimisers and learning rate schedules of trainings: those of l5kit, or classes named in the configuration."""
 
 import inspect
 import math
@@ -15,26 +15,26 @@ from l5kit.errors import ConfigError
 from l5kit.training.lightning_parts import Checkpoint, EarlyStopping, pl
 
 _LENGTHS: Final = ("total_steps", "T_max")
-"""Arguments of schedules that are the steps of the training, unless the configuration gives them."""
+"""Arguments of schedules for the number of training steps, unless the configuration sets them."""
 
 _KEYS_INSTEAD: Final[dict[type[pl.Callback], str]] = {
     Checkpoint: "train_params.checkpoint_every_n_steps and save_top_k",
     EarlyStopping: "train_params.early_stopping_patience",
 }
-"""Callbacks whose work l5kit does itself, and the keys for it."""
+"""Lightning callbacks that l5kit replaces, and the keys to use instead."""
 
 
 @dataclass(frozen=True)
 class TrainingSchedule:
-    """The course of a training in steps.
+    """Schedule of a training in steps.
 
     Attributes:
         num_steps: Steps of the whole training.
-        steps_per_epoch: Steps after which samples come anew.
+        steps_per_epoch: Steps of an epoch.
         checkpoint_every: Steps between two checkpoints.
         eval_every: Steps between two evaluations.
         warmup_num_steps: Steps in which the learning rate rises.
-        is_cosine: Whether it falls like half a cosine after them.
+        is_cosine: Whether it falls along half a cosine after that.
     """
 
     num_steps: int
@@ -46,12 +46,12 @@ class TrainingSchedule:
 
     @classmethod
     def of(cls, params: TrainingParams, *, num_batches: int, schedule: str) -> "TrainingSchedule":
-        """Return the course of a training whose epochs have so many batches, each for a step.
+        """Return the schedule of a training for a number of batches in an epoch.
 
         Args:
             params: The training.
             num_batches: Batches of an epoch on each device; those whose gradients are averaged count as one.
-            schedule: That of the workflow, where the configuration names none.
+            schedule: Default of the workflow, if the configuration names none.
         """
         run, optimizer = params.run, params.optimizer
         if run.num_epochs is None:
@@ -76,7 +76,7 @@ class TrainingSchedule:
 
 
 def learning_rate_factor(step: int, schedule: TrainingSchedule) -> float:
-    """Return the learning rate of a step, counted from 0, as a share of its peak."""
+    """Return the learning rate of a step, counted from 0, relative to its peak."""
     if step < schedule.warmup_num_steps:
         return (step + 1) / schedule.warmup_num_steps
     if not schedule.is_cosine:
@@ -88,23 +88,24 @@ def learning_rate_factor(step: int, schedule: TrainingSchedule) -> float:
 
 
 def _interval(num_steps: int | None, num_epochs: int | None, steps_per_epoch: int, end: int) -> int:
-    """Return an interval in steps, of at most the whole training."""
+    """Return an interval in steps, at most the whole training."""
     if num_steps is None:
         num_steps = end if num_epochs is None else num_epochs * steps_per_epoch
     return min(num_steps, end)
 
 
 def make_optimizer(params: TrainingParams, weights: Iterable[nn.Parameter]) -> Optimizer:
-    """Return the optimiser of a training: Adam, AdamW with a weight decay, or the class that is named.
+    """Return the optimiser of a training: Adam, AdamW with a weight decay, or the named class.
 
-    A class gets the weights first. It may ask for ``lr``, which is ``learning_rate``, and for ``weight_decay``.
+    A class gets the weights first. It can take ``lr``, set to ``learning_rate``, and ``weight_decay``.
 
     Args:
         params: The training.
-        weights: What it changes.
+        weights: Weights to optimise.
 
     Raises:
-        ConfigError: The class cannot be imported or made, is no optimiser, or knows no ``weight_decay`` that is given.
+        ConfigError: The class cannot be imported or constructed, is not an optimiser, or does not support the given
+            ``weight_decay``.
     """
     rate, decay, named = params.optimizer.learning_rate, params.optimizer.weight_decay, params.own.optimizer
     if named is None:
@@ -116,13 +117,13 @@ def make_optimizer(params: TrainingParams, weights: Iterable[nn.Parameter]) -> O
 
 
 def make_course(params: TrainingParams, optimizer: Optimizer, schedule: TrainingSchedule) -> LRScheduler:
-    """Return what sets the learning rate after each step: a course of l5kit, or the class that is named.
+    """Return the learning rate schedule, updated after each step: one of l5kit, or the named class.
 
-    A class gets the optimiser first. It may ask for ``max_lr``, which is ``learning_rate``, and for ``total_steps`` or
-    ``T_max``, which are the steps of the training.
+    A class gets the optimiser first. It can take ``max_lr``, set to ``learning_rate``, and ``total_steps`` or
+    ``T_max``, set to the number of training steps.
 
     Raises:
-        ConfigError: The class cannot be imported or made, is no schedule that goes by steps, or ends before the
+        ConfigError: The class cannot be imported or constructed, is not a schedule by steps, or ends before the
             training.
     """
     named = params.optimizer.own_schedule
@@ -130,8 +131,8 @@ def make_course(params: TrainingParams, optimizer: Optimizer, schedule: Training
         return LambdaLR(optimizer, lambda step: learning_rate_factor(step, schedule))
     loaded = named.load(LRScheduler)
     if issubclass(loaded, ReduceLROnPlateau):
-        raise ConfigError(f"{named.key}: {named.class_path} goes by scores; take a schedule that goes by steps")
-    # a cycle that ends early raises in the middle of the training, whose steps nobody could go on from
+        raise ConfigError(f"{named.key}: {named.class_path} depends on scores; use a schedule by steps")
+    # a cycle that is too short raises in the middle of the training, which then cannot be resumed
     steps = schedule.num_steps
     context = {"max_lr": params.optimizer.learning_rate, **dict.fromkeys(_LENGTHS, steps)}
     made = named.make(LRScheduler, context, optimizer)
@@ -144,7 +145,7 @@ def make_course(params: TrainingParams, optimizer: Optimizer, schedule: Training
 
 
 def length_of_course(params: TrainingParams) -> str | None:
-    """Return the argument of the named schedule that is the steps of the training, so that they cannot be changed.
+    """Return the argument of the named schedule that is set to the number of training steps, which is then fixed.
 
     Raises:
         ConfigError: The class cannot be imported.
@@ -157,16 +158,16 @@ def length_of_course(params: TrainingParams) -> str | None:
 
 
 def make_callbacks(params: TrainingParams) -> list[pl.Callback]:
-    """Return the callbacks that a configuration names.
+    """Return the callbacks named in a configuration.
 
     Raises:
-        ConfigError: One cannot be imported or made, is no callback, or does what l5kit does itself.
+        ConfigError: One cannot be imported or constructed, is not a callback, or is replaced by l5kit.
     """
     made = []
     for named in params.own.callbacks:
         loaded = named.load(pl.Callback)
         for base, keys in _KEYS_INSTEAD.items():
             if issubclass(loaded, base):
-                raise ConfigError(f"{named.key}: l5kit does itself what {named.class_path} does; set {keys}")
+                raise ConfigError(f"{named.key}: l5kit already does the work of {named.class_path}; set {keys}")
         made.append(named.make(pl.Callback, {}))
     return made

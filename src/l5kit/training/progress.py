@@ -1,4 +1,4 @@
-"""Progress of a training: the time that it takes, its speed is logged, and people are told how it goes."""
+"""Progress of a training: its clock, logged speed and learning rate, and lines or a bar for people."""
 
 import math
 import time
@@ -15,10 +15,10 @@ from l5kit.training.setup import TrainingSetup
 
 
 class TrainingClock:
-    """Counts minutes from now on.
+    """Clock of minutes since its creation.
 
     Args:
-        minutes: Those before.
+        minutes: Minutes before that.
     """
 
     def __init__(self, minutes: float = 0.0) -> None:
@@ -27,12 +27,12 @@ class TrainingClock:
 
     @property
     def minutes(self) -> float:
-        """Minutes in all."""
+        """Total minutes."""
         return self._before + (time.perf_counter() - self._start_s) / 60
 
 
 class RateCurve(LearningRateMonitor):
-    """Logs the learning rate once for each point of the curves, however many batches a step has."""
+    """Monitor that logs the learning rate once for each step, however many batches it has."""
 
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: object, batch_idx: int
@@ -43,16 +43,16 @@ class RateCurve(LearningRateMonitor):
 
 
 class TrainingProgress(pl.Callback):
-    """Logs how fast a training is, shows a bar on a terminal or in a notebook, and tells the scores of each evaluation.
+    """Callback that logs the speed of a training, shows a bar, and reports the scores of each evaluation.
 
-    Speed and the share of the time that steps wait for batches are those since the last point of the curves, without
-    evaluations and checkpoints. The loss that is shown is the mean over the same steps. Where there is no bar, as in
-    batch jobs, a line tells the same once a minute. A loss that is no number is told once.
+    Speed, and the share of time that steps wait for batches, are measured since the last point of the curves, without
+    evaluations and checkpoints. The loss shown is the mean over the same steps. Without a bar, as in batch jobs, a line
+    is printed once a minute. A loss that is not finite gives a warning once.
 
     Args:
         setup: The training.
-        tell: Called with each line of progress, human-readable.
-        visible: Whether the bar is shown, if standard error is a terminal or this is a notebook, and lines elsewhere.
+        tell: Function called with each human-readable line of progress.
+        visible: Whether to show the bar, on a terminal or in a notebook, or the lines elsewhere.
     """
 
     def __init__(self, setup: TrainingSetup, *, tell: Callable[[str], None], visible: bool = True) -> None:
@@ -87,12 +87,12 @@ class TrainingProgress(pl.Callback):
         batch: object,  # noqa: ARG002
         batch_idx: int,
     ) -> None:
-        """Count a batch; log and show every few steps."""
+        """Count a batch; log and show the progress at intervals."""
         now_s = time.perf_counter()
         self._taken_s += now_s - self._mark_s
         self._mark_s = now_s
         self._num_batches += 1
-        self._losses.append(outputs["loss"].detach() * self._module.batches_per_step)  # Lightning has divided it
+        self._losses.append(outputs["loss"].detach() * self._module.batches_per_step)  # undo Lightning's division
         if not self._module.ends_step(batch_idx):
             return
         if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
@@ -105,7 +105,7 @@ class TrainingProgress(pl.Callback):
             loss = self._mean_loss()
             self._warn_if_lost(trainer, loss)
             self._pace = f"loss {loss:.4f}, {samples_per_s:,.0f} samples/s, loader {share:.0%}"
-            # where there is no bar, a line once a minute says the same
+            # without a bar print a line once a minute
             is_due = self._mark_s - self._reported_s >= TELL_EVERY_S
             if is_due and self._visible and self._bar is None and trainer.is_global_zero:
                 self._tell(f"step {trainer.global_step:,} of {trainer.max_steps:,}: {self._pace}")
@@ -120,27 +120,27 @@ class TrainingProgress(pl.Callback):
         self._taken_s += time.perf_counter() - self._mark_s if trainer.training else 0.0
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Tell the scores, and start the clock again."""
+        """Report the scores, and restart the clock."""
         if trainer.is_global_zero and isinstance(pl_module, TrainingModule) and pl_module.scores:
             scores = ", ".join(f"{name} {value:.3f}" for name, value in pl_module.scores.items())
             self._tell(f"step {trainer.global_step:,}: {scores}")
         self._restart_clock()
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
-        """Take the bar away."""
+        """Remove the bar."""
         if self._losses:
             self._warn_if_lost(trainer, self._mean_loss())
         self._stop_bar()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
-        """Take the bar away."""
+        """Remove the bar."""
         self._stop_bar()
 
     def _mean_loss(self) -> float:
         return float(torch.stack(self._losses).mean())
 
     def _warn_if_lost(self, trainer: pl.Trainer, loss: float) -> None:
-        """Warn once of a loss that is not finite, from which weights hardly ever come back."""
+        """Warn once about a loss that is not finite, as weights rarely recover from it."""
         if math.isfinite(loss) or self._is_lost or not trainer.is_global_zero:
             return
         self._is_lost = True
@@ -148,7 +148,7 @@ class TrainingProgress(pl.Callback):
         warnings.warn(
             f"the loss is {loss} at step {step:,}, so that the weights may contain NaN; start again with a smaller "
             "train_params.learning_rate or with train_params.gradient_clip_norm, or look for such "
-            "values in the samples or in classes of your own",
+            "values in the samples or in your own classes",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""Training of a network from a configuration: the way from the configuration to the weights."""
+"""Training of a network, from a configuration to its weights."""
 
 import os
 import warnings
@@ -34,24 +34,23 @@ from l5kit.training.state_file import LAST_CHECKPOINT
 from l5kit.workflows.workflow import TrainingConfig
 
 _NODE_VARIABLES = ("NODE_RANK", "GROUP_RANK", "RANK", "SLURM_NODEID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
-"""What torchrun, Slurm, MPI, and people who start each machine by hand, set."""
+"""Variables set by torchrun, Slurm or MPI, or by hand on each machine."""
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The outcome of a training: its files and its scores.
+    """Result of a training: its files and its scores.
 
     Attributes:
-        folder: Where its files are.
-        weights: The weights at the end, a file that :func:`l5kit.planning.checkpoint.load_checkpoint` reads.
-        num_steps: Steps that were trained in all.
-        minutes: Minutes that the training took, those before it was taken up included, but for those of steps that had
-            to be trained again.
+        folder: Its run folder.
+        weights: Weights at the end, a file for :func:`l5kit.planning.checkpoint.load_checkpoint`.
+        num_steps: Total number of training steps.
+        minutes: Total minutes of training, including those before a resume, without repeated steps.
         scores: Mean errors at the end by name, of the model and of the kinematic baselines.
-        best_weights: The weights that scored best; None if no evaluation of this training had a finite score.
-        best_step: Steps after which they were reached; None where that is not known.
-        best_score: Their mean error over the whole future, in metres, the smallest; or with ``best_by: closed_loop``
-            their mean score of driving, the largest.
+        best_weights: Weights with the best score; None if no evaluation of this training had a finite score.
+        best_step: Step of the best weights; None if unknown.
+        best_score: Their score: the mean error over the whole future in metres, smaller is better, or with
+            ``best_by: closed_loop`` the mean score of driving, larger is better.
         best_by: Name of this score in ``scores``; None without evaluations.
     """
 
@@ -78,48 +77,47 @@ def train(
 ) -> TrainingResult:
     """Train a network.
 
-    Classes that the configuration names are imported, which runs their code.
+    Classes named in the configuration are imported, which runs their code.
 
-    The folder gets ``config.yaml``, ``curves/``, the weights as safetensors (every so many steps, the best ones, and
-    those at the end under ``train_params.output_name``), ``last.ckpt`` to take the training up from, and
-    ``result.json``.
+    The folder gets ``config.yaml``, ``curves/``, weights as safetensors (at intervals, the best ones, and those at the
+    end under ``train_params.output_name``), ``last.ckpt`` for resuming the training, and ``result.json``.
 
     Args:
-        cfg: The configuration; a key that neither l5kit nor L5Kit 1.x knows is an error.
-        folder: Where to write; new or empty, unless ``resume``.
-        data_folder: Folder that the keys of the data are relative to; None for the environment's
+        cfg: The configuration; a key that neither l5kit nor L5Kit 1.x supports is an error.
+        folder: Output folder; new or empty, unless ``resume``.
+        data_folder: Folder that the keys of the data are relative to; None for the environment variable
             ``L5KIT_DATA_FOLDER``.
-        resume: Go on from ``last.ckpt``, at the same step, with the same samples and best weights; from the first step
-            where a training had ended before it wrote one, which is reported.
-        tell: Called with each line of progress, such as the scores of an evaluation.
+        resume: Continue from ``last.ckpt``, at the same step, with the same samples and best weights; from the first
+            step, with a line of progress, if the training ended before its first checkpoint.
+        tell: Function called with each line of progress, such as the scores of an evaluation.
         show_bar: Whether a bar is shown, if standard error is a terminal.
-        callbacks: More callbacks for Lightning's trainer.
+        callbacks: Additional callbacks for Lightning's trainer.
 
     Raises:
         ConfigError: A key is unknown, missing, of the wrong type or out of range, or differs from that of the training
-            that is to go on.
-        FileNotFoundError: Data is missing, or there is nothing to go on from.
-        InvalidArgumentError: The folder holds files, or another process writes a training to it; or the data of the
-            training that is to go on was other data.
-        CheckpointError: The state to go on from is broken; the message names the file.
-        KeyboardInterrupt: Ctrl-C; the last state stays.
-        SystemExit: SIGTERM, with status 143; the last state stays.
+            to resume.
+        FileNotFoundError: Data is missing, or there is nothing to resume.
+        InvalidArgumentError: The folder holds files, another process is training into it, or the data of a resumed
+            training has changed.
+        CheckpointError: The state to resume from is broken; the message names the file.
+        KeyboardInterrupt: Ctrl-C; the last state is kept.
+        SystemExit: SIGTERM, with status 143; the last state is kept.
     """
     config = TrainingConfig.from_cfg(cfg)
-    # keys of L5Kit 1.x that have no effect here, as most had none there
+    # keys of L5Kit 1.x that are ignored here, as most of them were there
     given = [key for key in LEGACY_KEYS if key.partition(".")[2] in cfg.get("model_params", {})]
     if cfg.get("val_data_loader", {}).get("perturb_probability"):
         given.append("val_data_loader.perturb_probability")
     if given:
         warnings.warn(f"these keys have no effect on the training: {', '.join(given)}", UserWarning, stacklevel=2)
-    # on several machines, a training that does not know which of them this is would wait for ever
+    # on several machines, a training that does not know its rank would wait forever
     num_nodes = config.params.scaling.num_nodes
     if num_nodes > 1 and not any(name in os.environ for name in _NODE_VARIABLES):
         raise ConfigError(
-            f"train_params.num_nodes is {num_nodes}, and nothing tells which machine this is; start with torchrun or "
+            f"train_params.num_nodes is {num_nodes}, but the rank of this machine is unknown; start with torchrun or "
             "srun, or set NODE_RANK, MASTER_ADDR and MASTER_PORT on each"
         )
-    target = Path(os.path.abspath(folder))  # code of users may change the directory
+    target = Path(os.path.abspath(folder))  # user code may change the working directory
     with hold_folder(target, may_make=not resume) if is_main_process() else nullcontext():
         return _train_in(target, config, data_folder, resume=resume, tell=tell, show_bar=show_bar, callbacks=callbacks)
 
@@ -134,7 +132,7 @@ def _train_in(
     show_bar: bool,
     callbacks: tuple[pl.Callback, ...],
 ) -> TrainingResult:
-    """Train in a folder that no other process writes to; see :func:`train`."""
+    """Train in a folder that is locked by this process; see :func:`train`."""
     data_manager = LocalDataManager(data_folder)
     config = config.with_resolved_folders(data_manager)
     resumed = prepare_folder(target, config, resume=resume)
@@ -147,7 +145,7 @@ def _train_in(
         facts = _facts_of(config, data_manager, show_bar=show_bar) if is_main_process() else {}
         if resumed is not None:
             require_same_data(resumed.data, facts)
-        if is_main_process():  # now that all is there that can be missing: before, the folder is free for another try
+        if is_main_process():  # only after all checks, so that errors leave the folder free
             save_config_data(config.mapping, str(target / CONFIG_FILE))
         writer = CheckpointWriter(setup, target, facts=facts, resumed=resumed is not None, clock=clock, tell=tell)
         progress = TrainingProgress(setup, tell=tell, visible=show_bar)
@@ -161,10 +159,10 @@ def _train_in(
                     trainer.validate(setup.module, setup.evaluation, verbose=False)
             finally:
                 for logger in trainer.loggers:
-                    if isinstance(logger, WandbLogger):  # the next training of this process has a run of its own
+                    if isinstance(logger, WandbLogger):  # so that the next training of this process gets a new run
                         logger.experiment.finish()
         weights = writer.save_final_weights(trainer, setup.module)
-    # what became of perturbations with recovery, of all logs; nothing where other processes made the batches
+    # counts of recovery perturbations over all logs; zero if other processes built the batches
     logs = setup.samples.parts if isinstance(setup.samples, JoinedDataset) else (setup.samples,)
     counted = [log.perturbation.counts for log in logs if isinstance(log.perturbation, RecoveryPerturbation)]
     if trainer.is_global_zero and any(counts.windows for counts in counted):
@@ -187,13 +185,13 @@ def _train_in(
 
 
 def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_bar: bool) -> JsonObject:
-    """Return what weights and ``result.json`` tell of a training: the version of l5kit, and its data."""
+    """Return the facts of a training for its weights and ``result.json``: the version of l5kit, and its data."""
     params = config.params
     loaders = {"data": params.train_loader, "eval_data": params.val_loader}
     keys = {name: log_keys_of(loader, data_manager) if loader else [] for name, loader in loaders.items()}
     driving = params.val_driving
     driven = [] if driving is None else [f"{driving.folder}/{driving.key}" if driving.folder else driving.key]
-    # a log that is trained on and evaluated is read once
+    # a log for both training and evaluation is read once
     with show_progress("Reading", visible=show_bar) as progress:
         records = {
             key: DataRecord.of_log(data_manager.require(key), key=key, progress=progress).as_dict()

@@ -1,4 +1,4 @@
-"""Setup of a training: its data, its course and its network, before the first step."""
+"""Setup of a training before its first step: data, schedule and network."""
 
 import warnings
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_s
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """A training as it is before its first step.
+    """Training before its first step.
 
     Attributes:
         config: The configuration.
-        num_devices: How many devices of each machine are trained on.
-        world_size: How many processes train, each on a device of its own.
-        samples: What it is trained on.
-        batches: Those of its steps.
-        evaluation: Those of an evaluation, never perturbed; None without evaluations.
-        schedule: Its course.
-        module: The network with the first weights of the seed, and how it is trained.
+        num_devices: Number of devices of each machine.
+        world_size: Number of processes, each with its own device.
+        samples: Samples of the training.
+        batches: Batches of its steps.
+        evaluation: Batches of an evaluation, never perturbed; None without evaluations.
+        schedule: Schedule of the training.
+        module: Network with initial weights by the seed, and its optimisation.
     """
 
     config: TrainingConfig
@@ -44,16 +44,16 @@ class TrainingSetup:
 
 
 def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSetup:
-    """Open the data of a training and make its network; torch's global generator is seeded.
+    """Open the data of a training and create its network; torch's global generator is seeded.
 
     Args:
         config: The configuration.
-        data_manager: Finds logs and map.
+        data_manager: Data manager for logs and map.
 
     Raises:
-        FileNotFoundError: A log, the map, or ImageNet weights that are asked for are missing.
-        ConfigError: There is not one batch, or nothing to evaluate or to drive, datasets miss a key, no scene has a
-            weight above 0, or a class that is named cannot be used.
+        FileNotFoundError: A log, the map, or requested ImageNet weights are missing.
+        ConfigError: There is not a single batch, or nothing to evaluate or to drive, datasets miss a key, no scene has
+            a weight above 0, or a named class cannot be used.
     """
     params, loader = config.params, config.params.train_loader
     batches_per_step = params.scaling.accumulate_grad_batches
@@ -61,7 +61,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     device = "cuda" if is_on_cuda else None
     if loader.on_device and not is_on_cuda:
         warnings.warn(
-            "train_data_loader.on_device is true, but no GPU trains, so that the processor makes the batches",
+            "train_data_loader.on_device is true, but no GPU trains, so the processor builds the batches",
             UserWarning,
             stacklevel=2,
         )
@@ -81,16 +81,16 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     num_samples = choice.num_samples_of(samples)
     num_batches = steps_per_epoch(num_samples, loader, world_size=world_size, batches_per_step=batches_per_step)
     schedule = TrainingSchedule.of(params, num_batches=num_batches, schedule=config.workflow.schedule)
-    # right before the weights are drawn, which so do not depend on what was opened before
+    # directly before the weights are drawn, so that they do not depend on earlier draws
     torch.manual_seed(params.run.seed)
     network = make_model(config, samples)
     require_outputs(network, samples)
     if params.scaling.strategy == "fsdp":
         require_parts(network)
     if params.scaling.compile:
-        from torch import _dynamo  # here, since it takes a second
+        from torch import _dynamo  # imported here, as it takes a second
 
-        # in place: when the network is called first, and again for inputs of other shapes
+        # in place; compiled on the first call, and again for other input shapes
         backend, names = params.scaling.compile_backend, sorted(_dynamo.list_backends(exclude_tags=()))
         if backend not in names:
             raise ConfigError(
@@ -101,7 +101,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     driving = None if params.val_driving is None else DrivingEvaluation(config, params.val_driving, data_manager)
     module = TrainingModule(network, config, schedule, driving=driving)
     if params.own_classes():
-        module.configure_optimizers()  # now, before anything is written: they may not be there
+        module.configure_optimizers()  # before anything is written, as classes may be missing
     batches = StepBatches(
         samples,
         loader,

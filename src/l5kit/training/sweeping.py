@@ -1,4 +1,4 @@
-"""Sweeps: several trainings that differ in a few keys, one after the other, with one table of results."""
+"""Sweeps: trainings that differ in a few keys, one after the other, with a common table of results."""
 
 import csv
 import io
@@ -26,24 +26,24 @@ from l5kit.training.run import train
 TABLE_FILE: Final = "table.csv"
 
 _FACTS = ("num_steps", "minutes", "best_step", "best_score", "best_by")
-"""Keys of ``result.json`` that are columns, beside the scores."""
+"""Keys of ``result.json`` that are columns, in addition to the scores."""
 
 SWEEP_FILE: Final = "sweep.json"
-"""What is swept: the configuration that the trainings have in common, and their values."""
+"""File of the definition of a sweep: the common configuration, and the values of each training."""
 
 _GIVEN = ".given.yaml"
 
 
 @dataclass(frozen=True)
 class SweepRow:
-    """A training of a sweep and what became of it.
+    """Training of a sweep and its result.
 
     Attributes:
         run: Name of its folder.
-        status: Whether it has its result.
-        values: What sets it apart from the others, by the paths of the keys.
-        result: What ``result.json`` has; empty without one.
-        error: Why it failed; empty if it did not.
+        status: Whether it is done, failed or waiting.
+        values: Values of the swept keys, by path.
+        result: Content of ``result.json``; empty if missing.
+        error: Reason of a failure; empty without one.
     """
 
     run: str
@@ -53,7 +53,7 @@ class SweepRow:
     error: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        """Return its cells by column."""
+        """Return the cells of the row by column."""
         scores = self.result.get("scores")
         return {
             "run": self.run,
@@ -66,8 +66,8 @@ class SweepRow:
 
 
 def write_table(rows: Sequence[SweepRow], path: Path) -> None:
-    """Write the rows as a csv file, which appears whole; cells that a row lacks are empty, lists are JSON."""
-    # the columns in their order; scores that some lack are those of others
+    """Write the rows as a csv file, atomically; missing cells are empty, lists are JSON."""
+    # columns in order of first appearance; rows may lack some scores
     columns = dict.fromkeys(name for row in rows for name in row.as_dict() if name != "error")
     text = io.StringIO()
     writer = csv.DictWriter(text, [*columns, "error"], lineterminator="\n")
@@ -81,12 +81,12 @@ def write_table(rows: Sequence[SweepRow], path: Path) -> None:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """The outcome of a sweep.
+    """Result of a sweep.
 
     Attributes:
-        folder: Where the trainings are, each in a folder of its own.
+        folder: Parent folder of the trainings, one subfolder each.
         table: The csv file with all rows.
-        rows: What became of each training.
+        rows: Result of each training.
     """
 
     folder: Path
@@ -95,7 +95,7 @@ class SweepResult:
 
     @property
     def num_failed(self) -> int:
-        """How many trainings have ended with an error."""
+        """Number of trainings that ended with an error."""
         return sum(row.status == "failed" for row in self.rows)
 
 
@@ -112,31 +112,31 @@ def sweep(
 ) -> SweepResult:
     """Train a network for each combination of values.
 
-    An error of one training is reported in its row, and the others go on. Trainings on several devices have a process
-    of their own, which is that of ``l5kit train``.
+    An error of one training is reported in its row, and the others continue. Trainings on several devices run in a
+    separate process of ``l5kit train``.
 
     Args:
-        cfg: What they have in common.
-        folder: Where to write; new or empty, unless ``resume``. Each training has a folder in it, as :func:`train`
-            writes it, ``table.csv`` a row for each.
-        values: What keys are to have, by their paths, such as ``{"train_params.learning_rate": [1e-3, 1e-4]}``.
+        cfg: The common configuration.
+        folder: Output folder; new or empty, unless ``resume``. Each training gets a subfolder, as written by
+            :func:`train`, and a row in ``table.csv``.
+        values: Values of keys by path, such as ``{"train_params.learning_rate": [1e-3, 1e-4]}``.
         num_seeds: Trainings of each combination, with ``train_params.seed`` from the configured one on; None for one.
-        data_folder: As for :func:`train`.
-        resume: Go on with the sweep in the folder: trainings that have come to their end are not trained again, those
-            that were killed or failed go on.
-        tell: Called with each line of progress, human-readable.
+        data_folder: As in :func:`train`.
+        resume: Continue the sweep in the folder: finished trainings are not repeated, killed or failed ones are
+            resumed.
+        tell: Function called with each human-readable line of progress.
         show_bar: Whether a bar is shown, if standard error is a terminal.
 
     Raises:
-        ConfigError: Keys are unknown, or values are none; the sweep in the folder is another one, or this process is
-            one of several.
-        FileNotFoundError: There is nothing to go on from.
+        ConfigError: Keys are unknown, or have no values; the folder has another sweep, or this process is one of
+            several.
+        FileNotFoundError: There is nothing to resume.
         InvalidArgumentError: The folder holds files, or another process writes to it.
-        KeyboardInterrupt: Ctrl-C; the table has what has come to its end.
+        KeyboardInterrupt: Ctrl-C; the table has all finished trainings.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError("a sweep starts its trainings itself, one after the other; call it once, without torchrun")
-    target = Path(os.path.abspath(folder))  # code of users may change the directory
+    target = Path(os.path.abspath(folder))  # user code may change the working directory
     if num_seeds is not None:
         if SEED in values:
             raise ConfigError(f"{SEED}: it is swept, and a number of seeds is given; leave one of them out")
@@ -146,7 +146,7 @@ def sweep(
     runs = plan_sweep(cfg, values)
     check_known_keys(runs[0].cfg)
     with hold_folder(target, may_make=not resume):
-        # a new folder gets what is swept; one with a sweep has to have the same
+        # a new folder gets the definition of the sweep; an existing one must have the same
         file = target / SWEEP_FILE
         planned = {"config": cfg, "runs": {run.name: run.values for run in runs}}
         text = json.dumps(planned, indent=2, default=str)
@@ -156,15 +156,15 @@ def sweep(
             with replaced_when_complete(file, argument="folder") as temporary:
                 temporary.write_text(text + "\n", encoding="utf-8")
         elif not file.is_file():
-            raise FileNotFoundError(f"there is no {file} to go on from; start without resume")
+            raise FileNotFoundError(f"there is no {file} to resume from; start without resume")
         else:
             clear_leftovers_in(target)
             if parse_json(read_text(file, called=SWEEP_FILE), called=str(file)) != json.loads(text):
                 raise ConfigError(
-                    f"the sweep in {target} has another configuration or other values than the one that is to go on, "
-                    f"as {file} tells; start a new one in another folder"
+                    f"the sweep in {target} has another configuration or other values than the one to resume, see "
+                    f"{file}; start a new one in another folder"
                 )
-        # the table has all rows from the first training on, and is whole after each, however the sweep ends
+        # the table has all rows after the first training, and is written after each, however the sweep ends
         rows = [SweepRow(run.name, "waiting", run.values, _result_of(target / run.name)) for run in runs]
         for number, run in enumerate(runs):
             if not rows[number].result:
@@ -184,11 +184,11 @@ def _done(
     tell: Callable[[str], None],
     show_bar: bool,
 ) -> SweepRow:
-    """Return the row of a training, which is trained unless it has come to its end before."""
+    """Return the row of a training, after running it unless it is finished."""
     result = _result_of(folder)
     if not result:
         try:
-            # a training on several devices starts more processes by the call of this one, which would all sweep
+            # a training on several devices would start copies of this process, which would all run the sweep
             params = TrainingParams.from_cfg(run.cfg)
             if params.scaling.num_nodes > 1:
                 raise ConfigError(
@@ -199,7 +199,7 @@ def _done(
             else:
                 resume = (folder / CONFIG_FILE).is_file()
                 train(run.cfg, folder, data_folder=data_folder, resume=resume, tell=tell, show_bar=show_bar)
-        except (Exception, SystemExit) as error:  # whatever one of them raises, the others are not lost
+        except (Exception, SystemExit) as error:  # errors of one training must not stop the others
             if is_termination(error):
                 raise
             lines = str(error).strip().splitlines() or ["no message"]
@@ -209,7 +209,7 @@ def _done(
 
 
 def _result_of(folder: Path) -> JsonObject:
-    """Return what a training found; nothing if it has not come to its end."""
+    """Return the result of a training; empty if it is not finished."""
     file = folder / RESULT_FILE
     if not file.is_file():
         return {}
@@ -220,13 +220,13 @@ def _result_of(folder: Path) -> JsonObject:
 def _train_apart(
     cfg: JsonObject, folder: Path, data_folder: str | os.PathLike[str] | None, *, tell: Callable[[str], None]
 ) -> None:
-    """Train in a process of its own."""
+    """Train in a separate process."""
     given = folder.with_name(f"{folder.name}{_GIVEN}")
     save_config_data(cfg, str(given))
     call = [sys.executable, "-m", "l5kit.cli", "train", str(given), "--out", str(folder), "--json"]
     call += [] if data_folder is None else ["--data", os.fspath(data_folder)]
     call += ["--resume"] if (folder / CONFIG_FILE).is_file() else []
-    # its last line is the error, which the row of the training tells
+    # its last line is the error, which goes into the row
     last = ""
     try:
         with subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:

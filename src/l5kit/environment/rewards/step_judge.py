@@ -20,8 +20,7 @@ from l5kit.lanes.road_surface import farthest_corner, named_surface, write_corne
 from l5kit.simulation.lanes.lane_following import SceneRows, limit_at
 
 FAILURES = ("collision", "contact", "off_road", "red_light", "time_to_collision")
-"""Failures of a step: a collision at fault, a collision without fault, a corner off the road, a red stop line passed,
-and too short a time to collision."""
+"""Failures of a step: collision at fault, other collision, off the road, red line passed, short time to collision."""
 
 TERMS = (
     *("progress", "collision", "contact", "off_road", "time_to_collision"),

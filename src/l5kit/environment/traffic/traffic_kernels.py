@@ -17,9 +17,12 @@ from l5kit.simulation.lanes.lane_following import SceneRows, put_on_path
 from l5kit.simulation.lanes.leaders import write_object
 
 GONE, WAITING, FIXED, LOGGED, ENTERING, DRIVEN, ACTING = range(-3, 4)
-"""States of vehicles. Up to ``WAITING`` they are absent, for good or until there is room. From ``DRIVEN`` on a driver
-or actions move them. The others are at their logged poses: ``FIXED`` ones for good, ``LOGGED`` ones until a driver
-takes over near the AV; for ``ENTERING`` ones it is not decided yet whether there is room."""
+"""States of vehicles, from absent to acting.
+
+Up to ``WAITING`` they are absent, for good or until there is room. From ``DRIVEN`` on a driver or actions move them.
+The others are at their logged poses: ``FIXED`` ones for good, ``LOGGED`` ones until a driver takes over near the AV;
+for ``ENTERING`` ones it is not decided yet whether there is room.
+"""
 
 
 class LogRows(NamedTuple):
