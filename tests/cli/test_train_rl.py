@@ -67,7 +67,7 @@ def test_the_line_at_the_end_goes_on_with_the_training(l5kit, config, city, tmp_
     again = l5kit(*call, "--minutes", "1e-9")
     assert again.exit_code == 0, again.stderr
     assert "resuming at step 32" in again.stderr
-    assert "count from its beginning: ask for more" in again.stderr
+    assert "already reached its total_steps or minutes; increase them" in again.stderr
 
 
 def test_a_call_that_cannot_start_leaves_no_folder(l5kit, config, city, tmp_path):
@@ -200,7 +200,7 @@ def test_none_takes_away_the_imitation_of_the_default(l5kit, config, city, tmp_p
     assert "near_start: 0" in kept
     refused = l5kit(*call[:-4], "--out", tmp_path / "other", *changes)
     assert refused.exit_code == 1
-    assert "or begin with new weights (null; --init none)" in refused.stderr
+    assert "or start from new weights (null; --init none)" in refused.stderr
 
 
 @pytest.mark.parametrize("policy", ["nowhere.zip", "bogus"])

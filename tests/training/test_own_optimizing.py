@@ -270,7 +270,7 @@ def make_all(params):
             r"schedule\.init_args: the cycle of .*OneCycleLR ends after 19 steps, and the training has 20",
         ),
         ({"callbacks": ["Timr"]}, r"train_params\.callbacks\[0\].*did you mean 'Timer'"),
-        ({"callbacks": ["ModelCheckpoint"]}, "does itself.*save_top_k"),
+        ({"callbacks": ["ModelCheckpoint"]}, "already does the work of .*save_top_k"),
         ({"callbacks": ["EarlyStopping"]}, "early_stopping_patience"),
     ],
 )
