@@ -310,7 +310,7 @@ def set_layout(said, **sizes):
             id="other actions",
         ),
         pytest.param(
-            lambda said: set_layout(said, num_agents=3), InvalidArgumentError, "tell of 282 and 2", id="other layout"
+            lambda said: set_layout(said, num_agents=3), InvalidArgumentError, "need 282 and 2", id="other layout"
         ),
         pytest.param(
             lambda said: set_layout(said, num_ducks=3), InvalidArgumentError, "does not know", id="unknown layout"

@@ -518,7 +518,7 @@ def require_num_envs(num_envs: object) -> int:
         InvalidArgumentError: It is not a whole number, or below 1.
     """
     if not isinstance(num_envs, int | np.integer) or isinstance(num_envs, bool) or num_envs < 1:
-        raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be a whole number, 1 or more")
+        raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be 1 or more, and a whole number")
     return int(num_envs)
 
 

@@ -679,7 +679,7 @@ def test_without_a_map_all_keep_their_velocity(paths, road):
 
 
 def test_lanes_are_followed_in_the_frame_of_the_route_only():
-    with pytest.raises(InvalidArgumentError, match=r"forecast is 'lanes' and frame 'vehicle'.*pass frame='route'"):
+    with pytest.raises(InvalidArgumentError, match=r"forecast is 'lanes', but frame 'vehicle' .*pass frame='route'"):
         CompactLayout(forecast="lanes")
     with pytest.raises(InvalidArgumentError, match=r"forecast is 'lane' .did you mean 'lanes'"):
         CompactLayout(forecast="lane", frame="route")
