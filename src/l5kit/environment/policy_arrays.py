@@ -61,7 +61,7 @@ class _Reader(pickle.Unpickler):
         if module == "torch" and name.endswith("Storage"):
             return name
         if (module, name) not in known:
-            raise pickle.UnpicklingError(f"it holds {module}.{name}, which is no weight")
+            raise pickle.UnpicklingError(f"it holds {module}.{name}, which is not a weight")
         return known[module, name]
 
     def persistent_load(self, pid: Any) -> _Storage:

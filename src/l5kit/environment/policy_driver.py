@@ -59,7 +59,7 @@ class _FunctionNetwork:
         outputs, shape = np.asarray(self.function(seen)), (len(seen), self.num_outputs)
         if outputs.shape != shape or not np.isfinite(outputs).all():
             raise InvalidArgumentError(
-                f"the policy must give finite values of shape {shape} for {len(seen)} observations, got shape "
+                f"the policy must return finite values of shape {shape} for {len(seen)} observations, got shape "
                 f"{outputs.shape}{'' if outputs.shape != shape else ', not all finite'}"
             )
         return outputs

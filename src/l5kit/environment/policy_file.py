@@ -34,7 +34,7 @@ _LAYER: Final = re.compile(r"mlp_extractor\.policy_net\.(\d+)\.weight")
 _KNOWN_SHAPE: Final = {"net_arch", "log_std_init"}
 _FEATURES: Final = "features_extractor."
 _BROKEN_ENCODER: Final = (
-    "{file} is broken (the layers that look at road users do not fit: {what}); take another file of the training"
+    "{file} is broken (the layers for road users do not fit: {what}); take another file of the training"
 )
 
 _DAMAGES: Final = (
@@ -188,7 +188,7 @@ def find_policy_file(policy: str | os.PathLike[str]) -> Path:
     loss = find_loss(path, needs_receipt=False)
     if loss is not None:
         raise InvalidArgumentError(
-            f"{path} is not as its training left it: {loss}; copy it anew, or name {file} to drive with that file"
+            f"{path} is not as its training left it: {loss}; copy it again, or name {file} to drive with that file"
         )
     return file
 
@@ -226,7 +226,7 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
     is_known = encoder is not None or (isinstance(shape, dict) and shape.keys() <= _KNOWN_SHAPE)
     if not is_known or any(f"{name}.{part}" not in weights for name in names for part in ("weight", "bias")):
         raise InvalidArgumentError(
-            f"{file} has another network than l5kit train-rl makes for compact observations, which is a few layers"
+            f"{file} has another network than those of l5kit train-rl for compact observations, a few linear layers"
         )
     layers = tuple((_array_of(weights[f"{name}.weight"]), _array_of(weights[f"{name}.bias"])) for name in names)
 
@@ -241,7 +241,7 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
             )
         if not (np.isfinite(weights_of_layer).all() and np.isfinite(offsets).all()):
             raise InvalidArgumentError(
-                f"{file} is broken (layer {number} has weights that are no finite float32 numbers); take another file "
+                f"{file} is broken (layer {number} has weights that are not finite float32 numbers); take another file "
                 "of the training"
             )
         num_inputs = weights_of_layer.shape[0]
@@ -324,7 +324,7 @@ def _entries_of(file: Path, load: Callable[[bytes], object]) -> tuple[dict[str, 
         or not isinstance(weights, dict)
         or any(not isinstance(name, str) for name in weights)
     ):
-        raise InvalidArgumentError(f"{file} is no policy of l5kit train-rl, which holds {' and '.join(_ENTRIES)}")
+        raise InvalidArgumentError(f"{file} is not a policy of l5kit train-rl, which holds {' and '.join(_ENTRIES)}")
     return content, weights
 
 
@@ -334,8 +334,8 @@ def _options_of(file: Path, content: Mapping[str, Any]) -> PolicyOptions:
     config = file.parent / "config.yaml"
     if not config.is_file():
         raise InvalidArgumentError(
-            f"{file} does not say what it was trained with, and there is no {config.name} beside it; name the file in "
-            "the folder of its training"
+            f"{file} does not say what it was trained with, and there is no {config.name} next to it; name the file "
+            "in the folder of its training"
         )
     return PolicyOptions.of_cfg(load_config_data(str(config)))
 

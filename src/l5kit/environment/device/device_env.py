@@ -193,9 +193,9 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         states = self._states.read()
         if (states == IS_BAD).any():
             first = int(np.argmax(states == IS_BAD))
-            wrong = "not finite; all of it must be" if self._grid is None else f"none of {self.single_action_space}"
+            wrong = "not finite" if self._grid is None else f"not in {self.single_action_space}"
             raise InvalidArgumentError(
-                f"action of environment {first} in the step before this one was {wrong}; look at the policy and call "
+                f"action of environment {first} in the step before this one was {wrong}; check the policy and call "
                 "reset()"
             )
         is_over = states != GOES_ON

@@ -103,7 +103,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         return_info: Whether ``info`` has the output of the episode at its end, as evaluation callbacks need it.
         randomize_start: Whether training episodes start at a random frame. ``config`` for what
             ``gym_params.randomize_start_frame`` says. None is the same, except if all else is as in L5Kit 1.5: then
-            starts are random whatever the key says, as 1.5 did not read it; a ``RuntimeWarning`` tells if it is false.
+            starts are random whatever the key says, as 1.5 did not read it; a key of False gives a ``RuntimeWarning``.
         simnet_model_path: TorchScript file that moves agents; needed if ``sim_cfg.use_agents_gt`` is False.
         render_mode: ``rgb_array``, or None.
         legacy_done: Whether the end of the log is ``terminated``, with the first frame as the last observation, as in
@@ -144,7 +144,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         ConfigError: A key is missing or wrong.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 as Gymnasium has it
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 as in Gymnasium
 
     def __init__(
         self,

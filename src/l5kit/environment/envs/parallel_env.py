@@ -86,7 +86,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         ConfigError: A key is missing or wrong.
     """
 
-    metadata: dict[str, Any] = {  # noqa: RUF012 as PettingZoo has it
+    metadata: dict[str, Any] = {  # noqa: RUF012 as in PettingZoo
         "render_modes": ["rgb_array"],
         "name": "l5kit_v0",
         "is_parallelizable": True,
