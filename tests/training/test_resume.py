@@ -249,7 +249,7 @@ def test_another_training_does_not_go_on(city, tmp_path):
     ("content", "says"),
     [
         pytest.param(b"train/loss,ste\n1,0\n", "no column 'step'", id="a cut header"),
-        pytest.param(b"step,train/loss\nzero,1\n", "a step is no whole number .*'zero'", id="a step that is none"),
+        pytest.param(b"step,train/loss\nzero,1\n", "a step is not a whole number .*'zero'", id="a step that is none"),
         pytest.param(b"step,train/loss\n0,1,2\n", "a line has 3 cells, and there are 2 columns", id="a longer line"),
         pytest.param(b"step,train/loss\n0,\xff\n", "it is not UTF-8 text", id="no text"),
         pytest.param(b"step,train/loss\n0," + b"1" * 200_000 + b"\n", "field larger than", id="an endless cell"),

@@ -203,7 +203,7 @@ def join_towns(
 
 
 def share_scales(of: VecEnv, to: StableBaselinesVecEnv) -> None:
-    """Copy the scales of actions to other environments, which have measured them in another log."""
+    """Copy the scales of actions, measured in the log of some environments, to other environments."""
     if of.has_attr("non_kin_rescale"):
         to.set_attr("non_kin_rescale", of.get_attr("non_kin_rescale")[0])
 

@@ -169,7 +169,7 @@ def save_model(model: BaseAlgorithm, path: Path) -> None:
 def require_whole(path: Path) -> Path:
     """Return the path of the zip file of an algorithm after checking that it is complete.
 
-    A truncated file can pass for a complete one: for the zip file of its weights, which is inside of it.
+    A truncated file can pass for a complete one, as the zip file of its weights is stored inside of it.
 
     Raises:
         InvalidArgumentError: It is broken.

@@ -107,7 +107,7 @@ class StepBatches:
         self.waited_s = 0.0
 
     def __len__(self) -> int:
-        """Return one more than the batches: for Lightning, a checkpoint of the last step is then never one of an epoch.
+        """Return the number of batches plus one, so that no checkpoint is at the end of an epoch for Lightning.
 
         Otherwise Lightning marks the epoch finished and refuses to extend the training.
         """

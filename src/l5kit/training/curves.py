@@ -89,7 +89,7 @@ class CurveTable(Logger):
         try:
             steps = [int(row[_STEP]) for row in rows]
         except ValueError as error:
-            raise self._damaged(f"a step is no whole number ({error})") from error
+            raise self._damaged(f"a step is not a whole number ({error})") from error
 
         # Keep rows before the resume point; steps in rows count from 0. A step is evaluated after its checkpoint, so a
         # state may include the step but not its scores: these will be computed again.

@@ -99,7 +99,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         rescale_action: Whether actions are scaled.
         use_kinematic: Whether actions are steering and acceleration.
         kin_model: Model that moves the AV then; None for :class:`~l5kit.environment.kinematic_model.UnicycleModel`.
-        reset_scene_id: Scene of the next episode; later episodes continue in the order of scenes. None draws them.
+        reset_scene_id: Scene of the next episode; later episodes continue in the order of scenes. None for random ones.
         return_info: Whether ``info`` has the output of the episode at its end, as evaluation callbacks need it.
         randomize_start: Whether training episodes start at a random frame. ``config`` for what
             ``gym_params.randomize_start_frame`` says. None is the same, except if all else is as in L5Kit 1.5: then

@@ -110,7 +110,7 @@ class CompactLayout:
 
     ``agents``, shape (num_agents, 12): the road users whose centres are within reach, nearest first; those at the same
     distance in the order of their rows, the AV last. x and y / reach; direction of the heading; velocity minus that of
-    the vehicle / 20 m/s; length and width / 10 m; 1 in one of vehicle, vulnerable and other; 1. Unused rows are zeros.
+    the vehicle / 20 m/s; length and width / 10 m; one-hot class (vehicle, vulnerable, other); 1. Unused rows are zeros.
 
     ``lanes``, shape (num_lane_points, 8): the points of lane centre lines within reach, about 4 m apart, nearest first.
     x and y / reach; direction of the lane; speed limit / 20 m/s; 1 if the light of the lane is red; 1 if it is yellow;

@@ -88,7 +88,7 @@ class SceneSlot(LogSlots):
         return SampleColumns.of_all({key: value.numpy() for key, value in batch.items()}, 1)
 
     def set_ego(self, slots: Int64Array, frames: Int64Array, positions_m: Float64Array, yaws_rad: Float64Array) -> None:
-        """Let the network move the agents, then put the AV into a frame; see :class:`LogSlots`."""
+        """Move the agents by the network, then put the AV into a frame; see :class:`LogSlots`."""
         frame = int(frames[0])
         if self._simulator is not None and not self._sim_cfg.use_agents_gt:
             with torch.no_grad():
@@ -99,7 +99,7 @@ class SceneSlot(LogSlots):
             self._write(SimulationDataset.set_ego, frame, 0, positions_m[:, None], yaws_rad[:, None])
 
     def set_others(self, slots: Int64Array, frames: Int64Array, driven: DrivenRows) -> None:
-        """Write agents that are driven, or hidden, into a frame; see :class:`LogSlots`."""
+        """Write driven and hidden agents into a frame; see :class:`LogSlots`."""
         frame = int(frames[0])
         logged = self.agents_of_frame(0, frame)
         super().set_others(slots, frames, driven)
