@@ -52,7 +52,7 @@ def test_a_driver_is_trained_and_goes_on(l5kit, config, city, tmp_path):
     assert "differs from" in other.stderr
     longer = l5kit(*call, "--steps", 64, "--seed", 4, "--resume")
     assert longer.exit_code == 0, longer.stderr
-    assert "goes on at step 32" in longer.stderr
+    assert "resuming at step 32" in longer.stderr
     for told in ("before", "after", "Trained a driver", "tensorboard --logdir", "--resume --minutes N"):
         assert told in longer.stdout
 
@@ -66,8 +66,8 @@ def test_the_line_at_the_end_goes_on_with_the_training(l5kit, config, city, tmp_
     assert (minutes, number) == ("--minutes", "N")
     again = l5kit(*call, "--minutes", "1e-9")
     assert again.exit_code == 0, again.stderr
-    assert "goes on at step 32" in again.stderr
-    assert "count from its beginning: ask for more" in again.stderr
+    assert "resuming at step 32" in again.stderr
+    assert "already reached its total_steps or minutes; increase them" in again.stderr
 
 
 def test_a_call_that_cannot_start_leaves_no_folder(l5kit, config, city, tmp_path):
@@ -119,7 +119,7 @@ def test_the_configuration_that_ships_fits():
             ("--set", "gym_params.others=nobody"), 1, "'log' or 'idm' or 'cautious' or 'assertive'", id="a wrong choice"
         ),
         pytest.param(("--steps", "0"), 2, "--steps", id="no steps"),
-        pytest.param(("--resume",), 1, "no training to go on with", id="nothing to go on with"),
+        pytest.param(("--resume",), 1, "no training to resume", id="nothing to go on with"),
     ],
 )
 def test_wrong_calls_end_with_a_line(l5kit, config, city, tmp_path, arguments, status, message):
@@ -200,7 +200,7 @@ def test_none_takes_away_the_imitation_of_the_default(l5kit, config, city, tmp_p
     assert "near_start: 0" in kept
     refused = l5kit(*call[:-4], "--out", tmp_path / "other", *changes)
     assert refused.exit_code == 1
-    assert "or begin with new weights (null; --init none)" in refused.stderr
+    assert "or start from new weights (null; --init none)" in refused.stderr
 
 
 @pytest.mark.parametrize("policy", ["nowhere.zip", "bogus"])
@@ -208,5 +208,5 @@ def test_a_beginning_that_is_not_there_is_named_before_anything_is_written(l5kit
     done = l5kit("train-rl", config, "--data", city, "--out", tmp_path / "out", "--steps", 32, "--init", policy)
     assert done.exit_code == 1
     assert f"--init): there is no '{policy}'" in done.stderr
-    assert "a policy that ships (route_policy), rules, or none" in done.stderr
+    assert "a shipped policy (route_policy), rules, or none" in done.stderr
     assert not (tmp_path / "out").exists()

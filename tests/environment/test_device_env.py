@@ -244,7 +244,7 @@ def test_numbers_of_a_grid_are_checked(make):
         env.step([1, 2])
     for wrong in (-1, 63):
         env.step(torch.tensor([62, wrong], device=env.device))
-        with pytest.raises(InvalidArgumentError, match=r"action of environment 1 .* was none of Discrete\(63\)"):
+        with pytest.raises(InvalidArgumentError, match=r"action of environment 1 .* was not in Discrete\(63\)"):
             env.step(torch.tensor([0, 0], device=env.device))
         env.reset()
 

@@ -405,7 +405,7 @@ def test_seeds_repeat_and_options_choose(make):
     assert not np.array_equal(found[0], found[2])
     env.reset(options={"scene_id": 1, "start_frame_index": 7})
     assert (env.scene_index, env.episode.roads.traffic.frames[0]) == (1, 8)
-    with pytest.warns(RuntimeWarning, match="options has scene, which means nothing"):
+    with pytest.warns(RuntimeWarning, match="options has scene, which has no effect here"):
         env.reset(options={"scene": 1})
 
 
@@ -496,5 +496,5 @@ def test_agents_that_networks_drive_are_refused(city, tmp_path, said):
 
 def test_what_is_for_the_av_alone_is_refused(city, tmp_path):
     config = write_config(tmp_path, frames_per_action=2)
-    with pytest.raises(UnsupportedValueError, match="several actors act in each frame"):
+    with pytest.raises(UnsupportedValueError, match="with several actors each frame needs actions"):
         L5ParallelEnv(config, data_of(city))

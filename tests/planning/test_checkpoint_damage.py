@@ -127,7 +127,7 @@ def test_a_broken_state_of_a_training_is_told(tmp_path):
                 told = str(StateFiles().load_checkpoint(path)["global_step"])
             except CheckpointError as error:
                 told = str(error)
-            assert told == "3" or (str(path) in told and "The training cannot go on from it" in told)
+            assert told == "3" or (str(path) in told and "The training cannot be resumed from it" in told)
     assert seen > 50
 
 

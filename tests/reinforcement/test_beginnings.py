@@ -106,6 +106,6 @@ def test_a_training_begins_with_a_policy_of_its_own_network_only(city, tmp_path,
 def test_who_does_not_drive_along_routes_cannot_imitate_rules(city, tmp_path):
     for cfg in (driver_config(tmp_path, init="rules"), compact_config(tmp_path)):
         cfg["rl_params"]["init"] = "rules"
-        with pytest.raises(ConfigError, match=r"rl_params\.init: 'rules' are imitated with gym_params\.observation"):
+        with pytest.raises(ConfigError, match=r"rl_params\.init: imitating 'rules' needs gym_params\.observation"):
             train_driver(cfg, tmp_path / "out", data_folder=city)
     assert not (tmp_path / "out").exists()

@@ -43,7 +43,7 @@ def test_rounds_drive_other_scenes_and_learn_from_all_that_was_seen(monkeypatch)
     # rules drive first, then the policy
     assert [pupil for _, pupil in drives] == [None, None, *["the policy"] * 4]
     assert learned == [(13, 13), (26, 26), (39, 39)]
-    assert told[1] == "imitation of rules, round 2 of 3: 26 decisions, 0.50 off"
+    assert told[1] == "imitation of rules, round 2 of 3: 26 decisions, mean error 0.50"
 
 
 def lesson_of(kind, *, pupil=None, num_held=3):

@@ -61,7 +61,7 @@ class Payload:
 
 
 def test_nothing_in_the_file_is_called(capsys):
-    with pytest.raises(pickle.UnpicklingError, match="which is no weight"):
+    with pytest.raises(pickle.UnpicklingError, match="which is not a weight"):
         read_arrays(saved({"a": Payload()}))
     assert capsys.readouterr().out == ""
 

@@ -306,11 +306,11 @@ def set_layout(said, **sizes):
         pytest.param(
             lambda said: said[POLICY_OPTIONS].update(actions="grid"),
             InvalidArgumentError,
-            "takes 390 values and gives 2; its options tell of 390 and 63",
+            "takes 390 values and gives 2; its options need 390 and 63",
             id="other actions",
         ),
         pytest.param(
-            lambda said: set_layout(said, num_agents=3), InvalidArgumentError, "tell of 282 and 2", id="other layout"
+            lambda said: set_layout(said, num_agents=3), InvalidArgumentError, "need 282 and 2", id="other layout"
         ),
         pytest.param(
             lambda said: set_layout(said, num_ducks=3), InvalidArgumentError, "does not know", id="unknown layout"
@@ -343,7 +343,7 @@ def test_policies_of_other_kinds_are_refused(policy, tmp_path, change, error, me
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        pytest.param(torch.full((2, 8), torch.nan), "no finite float32", id="not finite"),
+        pytest.param(torch.full((2, 8), torch.nan), "not finite float32", id="not finite"),
         pytest.param(torch.zeros(2, 8, dtype=torch.bfloat16), "is broken", id="other numbers"),
         pytest.param("much", "is broken", id="no numbers"),
         pytest.param(torch.zeros(2, 9), "layer 1 has weights", id="more inputs than the layer before gives"),
@@ -377,7 +377,7 @@ def test_files_that_are_no_policies_are_refused(policy, tmp_path):
     other = tmp_path / "other.zip"
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("data", "{}")
-    with pytest.raises(InvalidArgumentError, match="is no policy of l5kit train-rl"):
+    with pytest.raises(InvalidArgumentError, match="is not a policy of l5kit train-rl"):
         PolicyDriver.load(other)
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("data", "{}")
@@ -579,7 +579,7 @@ QUERY, QUERY_OFFSETS, MIX, *SECOND = (
 def test_networks_of_road_users_that_are_broken_are_refused(city, tmp_path, change):
     file, envs = write_policy(tmp_path, city, network="agents", compact=ALONG)
     envs.close()
-    with pytest.raises(InvalidArgumentError, match=r"is broken|is no policy|has another network"):
+    with pytest.raises(InvalidArgumentError, match=r"is broken|is not a policy|has another network"):
         PolicyDriver.load(changed_policy(file, tmp_path, change))
 
 

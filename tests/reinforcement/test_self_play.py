@@ -35,7 +35,7 @@ def test_a_driver_is_trained_goes_on_and_drives(city, tmp_path, gym_params, rl_p
     cfg["rl_params"]["total_steps"] = 96
     done = train_driver(cfg, tmp_path / "out", data_folder=city, resume=True, tell=told.append)
     assert done.num_steps == 96
-    assert "the training goes on at step 48" in told
+    assert "resuming at step 48" in told
     options = ClosedLoopOptions(scenes=[0], num_frames=5)
     assert simulate(city, tmp_path / "drives", planner=str(done.folder), agents="idm", options=options).num_scenes == 1
 

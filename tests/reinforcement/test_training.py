@@ -96,7 +96,7 @@ def test_it_goes_on_with_its_steps_optimiser_and_normalised_rewards(train):
     optimiser = load_from_zip_file(first.driver)[1]["policy.optimizer"]["state"][0]["step"]
     counted = CourseState.in_file(first.driver).returns[2]
     done, told = train(resume=True, total_steps=128)
-    assert (done.num_steps, told[0]) == (128, "the training goes on at step 64")
+    assert (done.num_steps, told[0]) == (128, "resuming at step 64")
     assert [row["step"] for row in rows_of(done.folder)] == ["0", "32", "64", "96", "128"]
     assert load_from_zip_file(done.driver)[1]["policy.optimizer"]["state"][0]["step"] == 2 * optimiser
     assert CourseState.in_file(done.driver).returns[2] == pytest.approx(2 * counted, abs=1)
@@ -208,7 +208,7 @@ def test_a_training_does_not_go_on_with_other_data(train, city, tmp_path):
 
 
 def test_folders_that_do_not_fit_are_refused(train, tmp_path):
-    with pytest.raises(FileNotFoundError, match="no training to go on with"):
+    with pytest.raises(FileNotFoundError, match="no training to resume"):
         train(resume=True)
     train()
     with pytest.raises(InvalidArgumentError, match="which holds files"):
@@ -219,11 +219,11 @@ def test_folders_that_do_not_fit_are_refused(train, tmp_path):
     whole = last.read_bytes()
     for size in (2, len(whole) // 2, len(whole) - 1):  # a half has the weights in it, which are a zip file themselves
         last.write_bytes(whole[:size])
-        with pytest.raises(InvalidArgumentError, match=r"is broken .* go on from the checkpoint before"):
+        with pytest.raises(InvalidArgumentError, match=r"is broken .* resume from the previous checkpoint"):
             train(resume=True, total_steps=128)
     last.unlink()
     done, told = train(resume=True, total_steps=96)
-    assert (done.num_steps, told[0]) == (96, "the training goes on at step 32")
+    assert (done.num_steps, told[0]) == (96, "resuming at step 32")
 
 
 KILLED = """
@@ -308,7 +308,7 @@ def test_a_driver_is_trained_in_several_towns_along_routes(city, tmp_path, netwo
 @pytest.mark.parametrize("network", ["agents", "attention"])
 def test_a_network_of_road_users_needs_compact_observations(city, tmp_path, network):
     cfg = driver_config(tmp_path, network=network)
-    with pytest.raises(ConfigError, match=rf"rl_params\.network: {network!r} looks at road users of compact observ"):
+    with pytest.raises(ConfigError, match=rf"rl_params\.network: {network!r} needs compact observ"):
         train_driver(cfg, tmp_path / "out", data_folder=city)
 
 
@@ -317,7 +317,7 @@ def test_a_training_begins_with_a_policy(train, city, tmp_path):
     told = []
     cfg = driver_config(tmp_path, init=str(before.folder), total_steps=32)
     done = train_driver(cfg, tmp_path / "more", data_folder=city, tell=told.append)
-    assert told[0] == f"the training begins with the policy {before.folder}"
+    assert told[0] == f"starting from the policy {before.folder}"
     first, last = (PPO.load(path).policy.state_dict() for path in (done.folder / "first.zip", before.driver))
     assert set(first) == set(last)
     for name, value in last.items():

@@ -41,5 +41,5 @@ def test_the_digest_of_an_evaluation_is_that_of_trainings_before():
 def test_where_no_best_weights_are_kept_none_are_read(tmp_path):
     (tmp_path / "net_top_3_steps_1.0000.safetensors").write_bytes(b"broken")
     assert TopWeights(tmp_path, "net", 0).stored("evaluation") == ()
-    with pytest.warns(UserWarning, match="it is none of the best weights any more"):
+    with pytest.warns(UserWarning, match="it no longer counts as one of the best weights"):
         assert TopWeights(tmp_path, "net", 1).stored("evaluation") == ()

@@ -185,14 +185,14 @@ def test_tensorboard_gets_the_curves(city, tmp_path):
 @pytest.mark.parametrize("logger", ["tensorboard", "wandb", "mlflow"])
 def test_a_missing_logger_is_told(logger, city, tmp_path, monkeypatch):
     monkeypatch.setattr(curves, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=f"pip install {logger}, or take 'csv'"):
+    with pytest.raises(MissingDependencyError, match=f"pip install {logger}, or use 'csv'"):
         run(city, tmp_path / "out", logger=logger)
 
 
 def test_what_the_database_of_mlflow_needs_is_told(city, tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr(curves, "find_spec", lambda name: None if name == "sqlalchemy" else True)
-    with pytest.raises(MissingDependencyError, match=r"sqlalchemy is not installed, .* pip install mlflow, or name a"):
+    with pytest.raises(MissingDependencyError, match=r"sqlalchemy, .* is not installed: pip install mlflow, or set"):
         run(city, tmp_path / "out", logger="mlflow")
 
 

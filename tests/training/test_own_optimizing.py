@@ -264,13 +264,13 @@ def make_all(params):
         ({"optimizer": {"class_path": "SGD", "init_args": {"lr": -1}}}, "optimizer: .*cannot be made: ValueError"),
         ({"optimizer": "Rprop", "weight_decay": 0.1}, "weight_decay: torch.optim.Rprop takes none"),
         ({"schedule": {"class_path": "StepLR"}}, "schedule.init_args: .*StepLR needs step_size"),
-        ({"schedule": {"class_path": "ReduceLROnPlateau"}}, "goes by scores"),
+        ({"schedule": {"class_path": "ReduceLROnPlateau"}}, "depends on scores"),
         (
             {"schedule": {"class_path": "OneCycleLR", "init_args": {"total_steps": 19}}},
             r"schedule\.init_args: the cycle of .*OneCycleLR ends after 19 steps, and the training has 20",
         ),
         ({"callbacks": ["Timr"]}, r"train_params\.callbacks\[0\].*did you mean 'Timer'"),
-        ({"callbacks": ["ModelCheckpoint"]}, "does itself.*save_top_k"),
+        ({"callbacks": ["ModelCheckpoint"]}, "already does the work of .*save_top_k"),
         ({"callbacks": ["EarlyStopping"]}, "early_stopping_patience"),
     ],
 )

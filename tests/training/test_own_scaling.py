@@ -216,7 +216,7 @@ def test_two_devices_with_parts_of_a_model_train_what_two_with_all_of_it_do(city
 def test_weights_that_cannot_be_parted_are_told_before_anything_is_written(city, tmp_path):
     cfg = config_of(strategy="fsdp", callbacks=[])
     cfg["model_params"]["loss"] = {"class_path": f"{NAME}.Error", "init_args": {"shape": []}}
-    says = r"strategy: 'fsdp' parts no weights without axes, here loss\.log_scale; give them the shape \(1,\)"
+    says = r"strategy: 'fsdp' cannot shard weights without axes, here loss\.log_scale; give them the shape \(1,\)"
     with pytest.raises(ConfigError, match=says):
         train(cfg, tmp_path / "out", data_folder=city)
     assert list((tmp_path / "out").iterdir()) == []

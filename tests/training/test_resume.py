@@ -209,7 +209,7 @@ def test_a_training_that_had_no_patience_left_ends_at_its_step(city, tmp_path, m
     folder, told = tmp_path / "out", []
     train(cfg, folder, data_folder=city, tell=told.append)
     line = told[-1]
-    assert line.startswith("step 3: ends, as 2 evaluations were not better")
+    assert line.startswith("step 3: stopping, as 2 evaluations were not better")
     again = train(cfg, folder, data_folder=city, resume=True, tell=told.append)
     assert (again.num_steps, told[4:]) == (3, [line])
 
@@ -247,16 +247,18 @@ def test_another_training_does_not_go_on(city, tmp_path):
     ("content", "says"),
     [
         pytest.param(b"train/loss,ste\n1,0\n", "no column 'step'", id="a cut header"),
-        pytest.param(b"step,train/loss\nzero,1\n", "a step is no whole number .*'zero'", id="a step that is none"),
+        pytest.param(b"step,train/loss\nzero,1\n", "a step is not a whole number .*'zero'", id="a step that is none"),
         pytest.param(b"step,train/loss\n0,1,2\n", "a line has 3 cells, and there are 2 columns", id="a longer line"),
-        pytest.param(b"step,train/loss\n0,\xff\n", "not a UTF-8 text", id="no text"),
+        pytest.param(b"step,train/loss\n0,\xff\n", "it is not UTF-8 text", id="no text"),
         pytest.param(b"step,train/loss\n0," + b"1" * 200_000 + b"\n", "field larger than", id="an endless cell"),
     ],
 )
 def test_a_damaged_table_of_curves_is_named(content, says, tmp_path):
     table = tmp_path / "metrics.csv"
     table.write_bytes(content)
-    with pytest.raises(CorruptedDataError, match=rf"metrics\.csv is no table of curves: .*{says}.*remove it to begin"):
+    with pytest.raises(
+        CorruptedDataError, match=rf"metrics\.csv is not a table of curves: .*{says}.*remove it to begin"
+    ):
         CurveTable(table, resumed=ResumePoint(3))
     assert table.read_bytes() == content
 
@@ -314,7 +316,7 @@ def test_a_state_with_wrong_parts_is_none(part, value, tmp_path):
     StateFiles().save_checkpoint(state, file)
     assert StateFiles().load_checkpoint(file) == state
     StateFiles().save_checkpoint({**state, part: value}, file)
-    with pytest.raises(CheckpointError, match=f"no state of a training: it has no right {part}"):
+    with pytest.raises(CheckpointError, match=f"not a training state: invalid {part}"):
         StateFiles().load_checkpoint(file)
 
 

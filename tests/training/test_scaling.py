@@ -312,7 +312,7 @@ def test_the_best_weights_need_evaluations():
 def test_a_machine_that_does_not_know_its_number_is_told(city, tmp_path, monkeypatch):
     for name in ("NODE_RANK", "GROUP_RANK", "RANK", "SLURM_NODEID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ConfigError, match="num_nodes is 2, and nothing tells which machine this is"):
+    with pytest.raises(ConfigError, match="num_nodes is 2, but the rank of this machine is unknown"):
         run(city, tmp_path / "out", num_nodes=2)
     assert not (tmp_path / "out").exists()
 

@@ -84,7 +84,7 @@ def test_a_killed_sweep_goes_on_with_what_has_not_come_to_its_end(trainer, tmp_p
 
 def test_another_sweep_does_not_go_on(trainer, tmp_path):
     folder = tmp_path / "out"
-    with pytest.raises(FileNotFoundError, match=r"sweep\.json to go on from"):
+    with pytest.raises(FileNotFoundError, match=r"sweep\.json to resume from"):
         start(folder, resume=True)
     start(folder)
     with pytest.raises(InvalidArgumentError, match="holds files"):

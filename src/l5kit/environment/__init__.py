@@ -1,4 +1,4 @@
-"""Environments for reinforcement learning; importing this package registers their id with Gymnasium if installed."""
+"""Environments for reinforcement learning; importing this package registers their id with Gymnasium, if installed."""
 
 import lazy_loader
 

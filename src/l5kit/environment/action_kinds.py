@@ -1,4 +1,4 @@
-"""Kinds of actions of environments: their spaces, and the AV motion of many episodes in one step."""
+"""Action kinds of environments: their space, and how they move the AVs of many episodes in one step."""
 
 import math
 from typing import Protocol, TypeGuard
@@ -20,16 +20,16 @@ MAX_ACC = 6
 """Acceleration of the action 1 in kinematic mode, metres per second squared."""
 
 MAX_STEER = math.radians(45)
-"""Steering of the action 1, radians per second."""
+"""Turn rate of the action 1 in kinematic mode, radians per second."""
 
 
 def kinematic_scales(step_time_s: float, *, acceleration_per_step: bool) -> KinematicActionRescaleParams:
-    """Return the scales of the actions of kinematic mode in one step.
+    """Return the scales from kinematic actions to steering and acceleration of one step.
 
     Args:
-        step_time_s: Duration of a step, seconds.
-        acceleration_per_step: Whether to scale accelerations by the square of the step time, as speeds are in metres
-            per step; otherwise by the step time itself, as in L5Kit 1.5.
+        step_time_s: Seconds of a step.
+        acceleration_per_step: Whether acceleration is scaled by the square of the step time, as speeds are in metres
+            per step; else by the step time itself, as in L5Kit 1.5.
     """
     return KinematicActionRescaleParams(
         MAX_STEER * step_time_s, MAX_ACC * step_time_s ** (2 if acceleration_per_step else 1)
@@ -37,7 +37,7 @@ def kinematic_scales(step_time_s: float, *, acceleration_per_step: bool) -> Kine
 
 
 def scaled_controls(actions: NumericArray, scales: KinematicActionRescaleParams) -> NumericArray:
-    """Return steering and acceleration (..., 3), the third value unused, from scaled actions, in their own dtype."""
+    """Return the steering and acceleration of actions (..., 3) in the dtype of the actions; the third is unused."""
     scaled = actions.copy()
     for column, scale in enumerate((scales.steer_scale, scales.acc_scale)):
         scaled[..., column] = scale * actions[..., column].astype(np.float64)
@@ -45,36 +45,36 @@ def scaled_controls(actions: NumericArray, scales: KinematicActionRescaleParams)
 
 
 class ActionKind(Protocol):
-    """Protocol of the actions of an environment."""
+    """Protocol of the actions of an environment: their space, their checks and how they move AVs."""
 
     @property
     def space(self) -> AnySpace:
         """Space of the actions of one environment."""
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
-        """Return the actions of N environments as an array; that of a single environment becomes an array of length 1.
+        """Return the actions of N environments as an array; the action of a single one gets a first axis of length 1.
 
         Args:
             actions: The requested actions.
-            of: Mask of the environments whose actions count, (N,); None for a single environment.
+            of: Environments whose actions are checked, bool (N,); None for a single environment.
 
         Raises:
             InvalidArgumentError: The shape or a value is wrong.
         """
 
     def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
-        """Begin episodes in slots (B,), given the speeds of their AVs (B,)."""
+        """Begin episodes in slots (B,) with the speeds of their AVs (B,)."""
 
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:
-        """Return the AVs of slots (B,) after one step.
+        """Return the AVs of slots (B,) one step later.
 
         Raises:
-            InvalidArgumentError: An action leads to a non-finite state.
+            InvalidArgumentError: An action leads to a state that is not finite.
         """
 
 
 class _LegacyActions:
-    """Actions of three values, as in L5Kit 1.5."""
+    """Base of actions of three numbers, as in L5Kit 1.5."""
 
     @property
     def space(self) -> AnySpace:
@@ -82,18 +82,18 @@ class _LegacyActions:
         return box_space(3)
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
-        """Return actions (N, 3) as floating-point numbers; see :class:`ActionKind`."""
+        """Return actions (N, 3) as floating point; see :class:`ActionKind`."""
         return checked_actions(actions, 3, of=of)
 
 
 class PoseActions(_LegacyActions):
-    """Actions that are the next pose in the frame of the AV: x and y in metres and heading in radians, as in L5Kit 1.5.
+    """Actions that are the next pose in the frame of the AV: x and y in metres, heading in radians, as in L5Kit 1.5.
 
     Args:
         scales: Values of the actions -1 and 1; None for metres and radians.
 
     Attributes:
-        said: Poses of the last actions in the frames of the AVs: ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1).
+        said: Targets of the last actions in the frames of the AVs: ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1).
     """
 
     def __init__(self, scales: NonKinematicActionRescaleParams | None = None) -> None:
@@ -101,13 +101,13 @@ class PoseActions(_LegacyActions):
         self.said: dict[str, NumericArray] = {}
 
     def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
-        """Do nothing: poses do not depend on earlier states."""
+        """Do nothing: poses have no state."""
 
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
         """Return the AVs at the poses of the actions."""
         poses, scales = actions, self.scales
         if scales is not None:
-            # the poses (B, 3) of actions from -1 to 1, in their own dtype
+            # poses (B, 3) of actions from -1 to 1, in the dtype of the actions
             poses = actions.copy()
             pairs = ((scales.x_mu, scales.x_scale), (scales.y_mu, scales.y_scale), (scales.yaw_mu, scales.yaw_scale))
             for column, (mean, scale) in enumerate(pairs):
@@ -117,12 +117,12 @@ class PoseActions(_LegacyActions):
 
 
 class UnicycleActions(_LegacyActions):
-    """Actions that are steering and acceleration of a unicycle, the third value unused, as in L5Kit 1.5.
+    """Actions that are steering and acceleration of a unicycle, as in L5Kit 1.5; the third value is unused.
 
     Args:
         num_slots: Number of environments, N.
         model: Limits of the unicycle.
-        scales: Values of the actions -1 and 1; None for radians and metres per step squared.
+        scales: Values of the actions -1 and 1; None for radians, and metres per step of speed change, in each step.
     """
 
     def __init__(
@@ -133,13 +133,13 @@ class UnicycleActions(_LegacyActions):
         self._speeds_mps: Float64Array = np.zeros(num_slots)
 
     def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
-        """Set the initial speeds."""
+        """Reset the speeds of slots."""
         self._speeds_mps[slots], self._steps_m[slots] = speeds_mps, np.nan
 
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:
-        """Return the AVs after turning and moving; speeds are in metres per step."""
+        """Return the AVs after a turn and a straight move; speeds are in metres per step."""
         controls = actions if self.scales is None else scaled_controls(actions, self.scales)
-        # the first step of an episode continues with the logged speed, later ones with that of the unicycle
+        # The first step of an episode starts from the logged speed, later steps from the simulated one.
         begins = np.isnan(self._steps_m[slots])
         before_m = np.where(begins, step_time_s * self._speeds_mps[slots], self._steps_m[slots])
         positions_m, yaws_rad, steps_m = self.model.moved(before_m, controls)
@@ -153,12 +153,12 @@ class KinematicModelActions(_LegacyActions):
     """Actions that are steering and acceleration of a kinematic model of L5Kit 1.5, for a single environment.
 
     Args:
-        model: Moves the AV.
-        step_time_s: Duration of a step, seconds.
-        scales: Values of the actions -1 and 1; None for the values of the model.
+        model: Model that moves the AV.
+        step_time_s: Seconds of a step.
+        scales: Values of the actions -1 and 1; None for the units of the model.
 
     Attributes:
-        said: As for :class:`PoseActions`.
+        said: As in :class:`PoseActions`.
     """
 
     def __init__(
@@ -169,13 +169,13 @@ class KinematicModelActions(_LegacyActions):
         self._step_time_s = step_time_s
 
     def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:  # noqa: ARG002
-        """Set the initial speed."""
+        """Reset the model to a speed."""
         self.model.reset(np.array([0.0, 0.0, 0.0, self._step_time_s * float(speeds_mps[0])]))
 
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
-        """Return the AV moved by the model."""
+        """Return the AV as the model moves it."""
         controls = actions if self.scales is None else scaled_controls(actions, self.scales)
-        # reset the model after an invalid action, so that nothing has moved
+        # restore the model if the action leads to a state that is not finite
         before = dict(vars(self.model))
         self.said = self.model.update(controls[0])
         try:
@@ -186,10 +186,10 @@ class KinematicModelActions(_LegacyActions):
 
 
 def moves_in_kernels(kind: object) -> TypeGuard[ModelActions]:
-    """Return whether :class:`ActionMover` can move AVs with this kind of actions, on the processor and on a device.
+    """Return whether :class:`ActionMover` can move AVs by actions of this kind, on the processor and on a device.
 
     Raises:
-        InvalidArgumentError: Their controls do not fit their model.
+        InvalidArgumentError: The number of controls differs from that of the model.
     """
     if type(kind) not in (ModelActions, RouteActions) or not isinstance(kind, ModelActions):
         return False
@@ -204,15 +204,15 @@ def moves_in_kernels(kind: object) -> TypeGuard[ModelActions]:
 
 
 class ActionMover(ModelMover):
-    """Mover of AVs by actions of a vehicle model, on the processor or a device.
+    """Mover of AVs by actions of a model, on the processor or a device.
 
     Args:
         num_slots: Number of AVs, N.
-        kind: Kind of actions for which :func:`moves_in_kernels` holds.
-        step_time_s: Duration of a step, seconds.
-        backend: Where kernels run.
-        refuses: Whether an action that leads to a non-finite state is an error. Otherwise the AV stays, and ``is_bad``
-            marks it.
+        kind: The actions; :func:`moves_in_kernels` holds for them.
+        step_time_s: Seconds of a step.
+        backend: Backend that runs the kernels.
+        refuses: Whether an action that leads to a state that is not finite is an error. Else the AV stays, and
+            ``is_bad`` marks it.
     """
 
     def __init__(
@@ -226,9 +226,9 @@ class ActionMover(ModelMover):
         self._controls: DeviceArray = backend.zeros((num_slots, _NUM_CONTROLS))
 
     def moved(self, avs: AvSlots, slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
-        """Return the AVs of slots one step later, by actions (B, A) or grid indices (B,); see ``ModelMover``."""
+        """Return the AVs of slots one step later, by actions (B, A) or grid numbers (B,); see ``ModelMover``."""
         kernel, given = self._kind.control_kernel()[0], actions
-        if self._backend.is_serial:  # one dtype, so that the kernel is compiled once
+        if self._backend.is_serial:  # always the same dtype, so that the kernel is compiled once
             given = np.asarray(actions, np.float64 if self._kind.grid is None else np.int64)
         self._backend.run(kernel, len(slots), *self._limits, given, self._controls, self.is_bad)
         columns = super().moved(avs, slots, self._controls)
@@ -242,4 +242,4 @@ class ActionMover(ModelMover):
 
 
 _NUM_CONTROLS = 2
-"""Controls of each model that moves AVs in kernels: acceleration and steering."""
+"""Number of controls of every model that moves AVs in kernels."""

@@ -1,4 +1,4 @@
-"""Actors of an episode: the AV and logged vehicles that are driven by actions, observed and rewarded in one step."""
+"""Actors of an episode: the AV and vehicles of its log that act, observe and are rewarded in one step."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -23,7 +23,7 @@ from l5kit.simulation.lanes.lane_following import ARC
 from l5kit.simulation.vehicle_models import VehicleStates
 
 VehicleControl = Literal["vehicles", "ego"] | int
-"""Selection of vehicle actors: all, none, or a number of those nearest at the start."""
+"""Actors besides the AV: all vehicles, none, or the number of vehicles nearest at the start."""
 
 _AV = np.zeros(1, np.int64)
 """Index of the AV among the actors."""
@@ -31,16 +31,16 @@ _AV = np.zeros(1, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Actors:
-    """Possible actors of an episode, in the F frames from the first action on: the AV, then P vehicles.
+    """Possible actors of an episode: the AV, then P vehicles, in F frames from the first one with actions.
 
     Attributes:
         first_frame: The first of these frames, counted in the scene.
-        vehicles: The vehicles, counted in the scene, int64 (P,).
+        vehicles: Indices of the vehicles in the scene, int64 (P,).
         tracks: Tracks of all actors, rows of ``track_ids`` of the bank, -1 for the AV, int64 (1 + P,).
-        track_ids: Logged track ids of the vehicles, uint64 (P,).
+        track_ids: Track ids of the vehicles in the log, uint64 (P,).
         routes: Paths of all actors in the bank, int64 (1 + P,).
         last_frames: Their last frames in the episode, counted in the scene, int64 (1 + P,).
-        log_poses: World x, y and yaw in each frame, (F, 1 + P, 3); the last pose before where the log has none.
+        log_poses: Logged world x, y and yaw in each frame, (F, 1 + P, 3); the last pose before a gap fills it.
         expert_arcs_m: Arc lengths of these poses along the routes, (F, 1 + P).
     """
 
@@ -57,15 +57,15 @@ class Actors:
 def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only_at_start: bool) -> Actors:
     """Return the possible actors in some frames of a scene.
 
-    These are the AV and vehicles that follow lanes, ordered by the frame in which they first come within 100 m of the
-    AV, and by distance in the same frame.
+    These are the AV and the vehicles that follow lanes, ordered by the frame in which they are first logged within
+    100 m of the AV, and by distance within a frame.
 
     Args:
-        bank: Bank with the scene and paths of vehicles.
-        scene: The scene.
-        frames: Frames of the episode from the first action on, counted in the scene.
-        most: Maximum number of vehicles.
-        only_at_start: Whether to select only vehicles within 100 m in the first frame.
+        bank: Bank with the scene, and with paths of vehicles.
+        scene: Row of the scene in the bank.
+        frames: The frames of the episode from the first one with actions, counted in the scene.
+        most: Limit on the number of vehicles.
+        only_at_start: Whether only vehicles within 100 m in the first frame may act.
     """
     begin = int(bank.frame_starts[scene])
     of_bank = slice(begin + frames.start, begin + frames.stop)
@@ -74,7 +74,7 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
     tracks, last_frames = bank.path_tracks[routes], np.minimum(bank.path_last_frames[routes], frames.stop - 1)
     positions, is_there = _logged_positions(bank, of_bank, len(routes) - 1)
 
-    # the frame in which each vehicle comes near, and its distance then
+    # the frame in which each vehicle first comes near, and its distance then
     offsets_m = positions[..., :2] - ego_positions[:, None, :2]
     distances_m = np.where(is_there, np.hypot(offsets_m[..., 0], offsets_m[..., 1]), np.inf)
     is_near = distances_m < AgentControl.of_traffic().near_m
@@ -84,7 +84,7 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
     may_act = is_there.any(axis=0) & (bank.path_last_frames[routes[1:]] > frames.start)
     if only_at_start:
         may_act &= firsts == 0
-    # order by that frame, then by distance, then by track
+    # by first near frame, then distance, then track
     order = np.lexsort((tracks[1:], at_first_m, firsts))
     vehicles = order[may_act[order]][:most]
     actors = np.concatenate([[0], 1 + vehicles])
@@ -104,7 +104,7 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
 def _logged_positions(bank: SceneBank, frames: slice, num_vehicles: int) -> tuple[Float64Array, BoolArray]:
     """Return logged positions of vehicles in frames of the bank, and a mask of the frames that have them, (F, T).
 
-    A position is x, y, yaw and arc length along the route, (F, T, 4).
+    A position is x, y, yaw and the arc length along the route, (F, T, 4).
     """
     logged = bank.rows
     bounds = logged.starts[frames.start : frames.stop + 1]
@@ -116,7 +116,7 @@ def _logged_positions(bank: SceneBank, frames: slice, num_vehicles: int) -> tupl
     is_there = np.zeros(positions.shape[:2], np.bool_)
     positions[wanted] = np.column_stack([logged.boxes[rows][is_wanted, :3], logged.arcs_m[rows][is_wanted]])
     is_there[wanted] = True
-    # repeat the last position where the log has none
+    # fill gaps with the last logged position
     for frame in range(1, len(positions)):
         is_missing = ~is_there[frame]
         positions[frame, is_missing] = positions[frame - 1, is_missing]
@@ -124,20 +124,20 @@ def _logged_positions(bank: SceneBank, frames: slice, num_vehicles: int) -> tupl
 
 
 class ActorRoads(EpisodeRoads):
-    """Surroundings of the AV of a scene, slot 0, and of its acting vehicles, the slots after it.
+    """Surroundings of all actors of a scene: the AV is slot 0, the vehicles that act are the slots after it.
 
-    All slots share the road users of the scene. An acting vehicle is one of them for the others, but drivers leave it
-    alone. It acts once it is within 100 m of the AV, or later; until then a driver moves it.
+    All of them share the road users of the scene. An acting vehicle is one of these: others see it, and drivers leave
+    it alone. It starts to act within 100 m of the AV, or later; until then a driver moves it.
 
     Args:
         bank: Scenes of the log, with paths of vehicles.
-        num_vehicles: Maximum number of acting vehicles, P.
+        num_vehicles: Limit on the vehicles that act, P.
         drives: Driver of the other vehicles; None to replay them.
-        traffic: Road users of several scenes with actors that are driven together; None for those of one scene.
+        traffic: Road users of several scenes that are driven together, with actors; None for those of one scene.
         slot: Slot of this scene in ``traffic``.
 
     Attributes:
-        actors: Possible actors of the episode; set it before an episode begins.
+        actors: Possible actors of the episode; to be set before it begins.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class ActorRoads(EpisodeRoads):
 
     @property
     def bank_rows(self) -> Int64Array:
-        """Scene of each actor, the same for all."""
+        """Scene of each actor, all the same."""
         return np.repeat(self.traffic.bank_rows[self._slots], len(self))
 
     @property
@@ -167,16 +167,16 @@ class ActorRoads(EpisodeRoads):
 
     @property
     def episode_frame(self) -> int:
-        """Current frame, counted in the episode."""
+        """The current frame, counted in the episode."""
         return int(self.traffic.frames[self._slot]) - self._now.first_frame + FIRST_FRAME
 
     def num_frames_of(self, slots: Int64Array) -> Int64Array:
-        """Return the number of frames from the start of the episode to the last ones of actors (B,), (B,)."""
+        """Return the number of frames of the episode up to the last ones of actors (B,), (B,)."""
         counts: Int64Array = self._now.last_frames[slots] + 1 - self._now.first_frame + FIRST_FRAME
         return counts
 
     def start(self, slots: Int64Array, scenes: Int64Array, frames: Int64Array) -> Int64Array:  # noqa: ARG002
-        """Place the AV, slot 0, in a frame of a scene; see :class:`EpisodeRoads`."""
+        """Put the AV, which is slot 0, into a frame of a scene; see :class:`EpisodeRoads`."""
         rows = super().start(self._slots, scenes, frames)
         states = self.traffic.vehicles.states[self._slot]
         states[:] = FIXED if self.traffic.drives is None else LOGGED
@@ -184,28 +184,28 @@ class ActorRoads(EpisodeRoads):
         return rows
 
     def log_poses(self, slots: Int64Array) -> Float64Array:
-        """Return current logged x, y and heading of actors (B,), (B, 3)."""
+        """Return the logged x, y and heading of actors (B,) in the current frame, (B, 3)."""
         poses: Float64Array = self._now.log_poses[self.episode_frame - FIRST_FRAME, slots]
         return poses
 
-    def leave(self, slots: Int64Array, avs: AvArrays) -> None:  # noqa: ARG002 others move whoever acts
-        """Move all others to the next frame, while the actors are still in the current one."""
+    def leave(self, slots: Int64Array, avs: AvArrays) -> None:  # noqa: ARG002 all others move
+        """Move all other road users to the next frame, while the actors are still in the current one."""
         self._last = None
         self.traffic.move(self._slots, (avs.boxes[:1], avs.velocities_mps[:1]))
 
     def enter(self, slots: Int64Array, avs: AvArrays, *, begins: bool) -> None:
-        """Move actors (B,) into the current frame, admit road users that enter, and follow the routes."""
+        """Move actors (B,) into the current frame, admit road users that enter it, and follow the actors' routes."""
         self._last, self._avs = None, avs
         is_av, vehicles, slot = 0 in slots, self.traffic.vehicles, self._slot
         own = self._now.vehicles[slots[slots > 0] - 1]
         if not begins:
-            # write the poses of acting vehicles that others see, in the precision of records
+            # publish the poses of acting vehicles to the traffic, in the precision of records
             moved = slots[slots > 0]
             vehicles.boxes[slot, own, :2] = avs.boxes[moved, :2]
             vehicles.boxes[slot, own, 2] = avs.boxes[moved, 2].astype(np.float32)
             vehicles.velocities_mps[slot, own] = avs.velocities_mps[moved].astype(np.float32)
             if not is_av:
-                avs.velocities_mps[0] = 0.0  # an AV that has failed stays where it is
+                avs.velocities_mps[0] = 0.0  # a failed AV stands still
         if is_av or not begins:
             self.traffic.let_in(self._slots, avs.boxes[:1])
             self.traffic.take_over(self._slots, avs.boxes[:1])
@@ -216,8 +216,8 @@ class ActorRoads(EpisodeRoads):
             _copy(slots, now, self.before)
         positions, arcs_m = now.positions[slots], actors.expert_arcs_m[frame, slots]
         if begins:
-            # A route may pass the same position twice: initially, look for the AV near its logged position, and for a
-            # vehicle near the position that its driver has reached.
+            # A route may pass the same point twice, so the first search starts at a known arc: that of the log for the
+            # AV, that of the driver for a vehicle.
             positions[slots == 0, 0] = arcs_m[slots == 0]
             positions[slots > 0, 0] = vehicles.motions[slot, own, ARC]
         follow_routes(self.paths, actors.routes[slots], avs.boxes[slots], positions)
@@ -229,12 +229,12 @@ class ActorRoads(EpisodeRoads):
     def arrive(self, avs: AvArrays, *, most: int | None) -> tuple[Int64Array, VehicleStates]:
         """Return vehicles (K,) that act from the current frame on, and their states.
 
-        Candidates are possible actors that a driver has moved so far. Their sizes are written to ``avs``. A vehicle in
-        its last logged frame does not start to act.
+        These are the possible actors that have a driver, except in their last logged frame. Their sizes are written to
+        ``avs``.
 
         Args:
             avs: Receives their sizes.
-            most: Maximum number of new actors, in the order in which they came near; None for all.
+            most: Limit on the number of new vehicles, those that came near first; None for all.
         """
         vehicles, slot, actors = self.traffic.vehicles, self._slot, self._now
         came = 1 + np.flatnonzero(vehicles.states[slot, actors.vehicles] == DRIVEN)
@@ -245,17 +245,17 @@ class ActorRoads(EpisodeRoads):
         return came, VehicleStates.of_boxes(vehicles.boxes[slot, own], vehicles.velocities_mps[slot, own])
 
     def take_out(self, actors: Int64Array) -> None:
-        """Remove vehicles (K,) from the scene, so nobody sees them; the AV stays."""
+        """Remove vehicles (K,) from the scene, so that they are no longer seen; the AV stays."""
         self.traffic.vehicles.states[self._slot, self._now.vehicles[actors[actors > 0] - 1]] = GONE
         self._last = None
 
     def rows(self, slots: Int64Array) -> TrafficRows:
-        """Return the surroundings of actors (B,): all road users and the AV, with the actor itself removed."""
+        """Return the surroundings of each of actors (B,): all road users and the AV, without the actor itself."""
         if self._last is None or not self._is_last(slots):
             assert self._avs is not None
             _, _, groups, boxes, velocities_mps, track_rows = self.traffic.rows_of(self._slots)
             size, num_rows, own = len(slots), len(groups) + 1, self._now.tracks[slots]
-            # the AV is the last row with track -1, so each actor recognises itself by its track
+            # The AV is the last row. Its track is -1 here as well, so that each actor finds itself by its track.
             tracks = np.append(track_rows, -1)
             of_each = np.tile(np.append(groups, int(RoadUserGroup.VEHICLE)), (size, 1))
             of_each[tracks == own[:, None]] = int(RoadUserGroup.NONE)
@@ -281,13 +281,13 @@ def _copy(slots: Int64Array, positions: RoutePositions, copies: RoutePositions) 
 
 @dataclass(frozen=True, eq=False)
 class ActorSteps:
-    """Result of a step for K actors.
+    """Results of K actors in a step.
 
     Attributes:
-        actors: Actors that were present before the step, int64 (K,).
-        outcome: Rewards and infractions of the step, for each of them.
-        is_failed: Actors terminated by a failure, (K,).
-        is_at_end: Actors truncated at the end of their log or the episode, (K,).
+        actors: The actors that were there before the step, int64 (K,).
+        outcome: Rewards and failures of the step, for each of them.
+        is_failed: Mask of the actors that have failed, (K,).
+        is_at_end: Mask of the actors whose log, or whose episode, has ended, (K,).
         arrived: New actors, (N,).
     """
 
@@ -299,10 +299,10 @@ class ActorSteps:
 
 
 class ActorEpisode(Episodes):
-    """Episode in which the AV is slot 0 and vehicles are slots 1 to P, while they are present.
+    """Episode with several actors: the AV is slot 0, and vehicles are slots 1 to P while they act.
 
-    A vehicle acts once it is within 100 m of the AV, or admitted later, until its log ends. A failed actor stops
-    acting: a vehicle leaves the scene, the AV stays where it is.
+    A vehicle acts from when it is within 100 m of the AV, or when it is admitted later, until its log ends. An actor
+    that fails stops acting: a vehicle leaves the scene, the AV stands still.
 
     Args:
         parts: Parts of the episode, with a compact view.
@@ -310,7 +310,7 @@ class ActorEpisode(Episodes):
 
     Attributes:
         roads: Surroundings of the actors.
-        is_acting: Mask of the actors that are present, bool (1 + P,).
+        is_acting: Mask of the actors that act now, bool (1 + P,).
     """
 
     def __init__(self, parts: EpisodeParts, roads: ActorRoads) -> None:
@@ -320,7 +320,7 @@ class ActorEpisode(Episodes):
 
     @property
     def acting(self) -> Int64Array:
-        """Actors that are present, ascending."""
+        """Actors that act now, ascending."""
         return np.flatnonzero(self.is_acting)
 
     def begin_at(self, start: EpisodeStart, *, only_at_start: bool = False, most: int | None = None) -> None:
@@ -329,7 +329,7 @@ class ActorEpisode(Episodes):
         Args:
             start: Scene and frames of the episode.
             only_at_start: Whether only vehicles within 100 m of the AV now may act.
-            most: Maximum number of vehicles that start to act now; None for all.
+            most: Limit on the number of vehicles that start to act now; None for all.
         """
         self.roads.actors = choose_actors(
             self.roads.bank,
@@ -351,14 +351,14 @@ class ActorEpisode(Episodes):
         return seen
 
     def step(self, actions: NumericArray, *, most: int | None = None) -> ActorSteps:
-        """Step by the frames of an action.
+        """Advance by the frames of an action.
 
         Args:
-            actions: Actions of the present actors, in order, (K, ...).
-            most: Maximum number of new vehicles; None for all.
+            actions: Actions of the current actors, in their order, (K, ...).
+            most: Limit on the number of vehicles that start to act; None for all.
 
         Raises:
-            InvalidArgumentError: An action leads to a non-finite state; nothing has moved.
+            InvalidArgumentError: An action leads to a state that is not finite; no actor has moved.
         """
         actors = self.acting
         outcome = self.drive(actors, actions)
@@ -368,13 +368,13 @@ class ActorEpisode(Episodes):
         return ActorSteps(actors, outcome, is_failed, is_at_end, self.admit(most))
 
     def _drive_frame(self, slots: Int64Array, actions: NumericArray) -> StepOutcome:
-        """Drive actors (B,) to the next frame, without those that failed in an earlier frame of the same action."""
+        """Drive actors (B,) to the next frame; those that failed while the action was held leave first."""
         if len(slots) < np.count_nonzero(self.is_acting):
             self.roads.take_out(np.setdiff1d(self.acting, slots, assume_unique=True))
         return super()._drive_frame(slots, actions)
 
     def admit(self, most: int | None = None) -> Int64Array:
-        """Let vehicles that have come near start to act, at most ``most``, and return them."""
+        """Let vehicles that have come near start to act, ``most`` at most, and return them."""
         arrived, states = self.roads.arrive(self.avs.arrays, most=most)
         if len(arrived):
             self.frame_indices[arrived] = self.roads.episode_frame

@@ -22,12 +22,12 @@ class L5KitEvalCallback(EvalCallback):
     """Callback that periodically drives scenes with the policy and logs closed-loop metrics.
 
     Args:
-        eval_env: Environments made with ``return_info=True``; each takes its share of the scenes.
+        eval_env: Environments made with ``return_info=True``; each takes a share of the scenes.
         eval_freq: Calls between two evaluations.
-        n_eval_episodes: Number of scenes to drive; fewer if the environments do not have as many.
+        n_eval_episodes: Number of scenes to drive; all if the environments have fewer.
         n_eval_envs: Number of environments.
         metric_set: Metrics; None for :class:`~l5kit.environment.gym_metric_set.CLEMetricSet`.
-        enable_scene_type_aggregation: Whether to count failures by type of scene, too.
+        enable_scene_type_aggregation: Whether failures are also counted by scene type.
         scene_id_to_type_path: CSV file without a header: scene id and type.
         prefix: Prefix of the names in the log.
         verbose: As in stable-baselines3.
@@ -37,7 +37,7 @@ class L5KitEvalCallback(EvalCallback):
 
     Raises:
         EvaluationPlanError: The metric set lacks the displacement or a collision (a ``RuntimeError``).
-        InvalidArgumentError: Types should be counted without a file of types (an ``AssertionError``), or a number is
+        InvalidArgumentError: Types are to be counted, but their file is missing (an ``AssertionError``); or a number is
             below 1.
     """
 
@@ -72,12 +72,12 @@ class L5KitEvalCallback(EvalCallback):
                 f"metric_set lacks {', '.join(lacking)}; it has {', '.join(sorted(known)) or 'none'}"
             )
         if enable_scene_type_aggregation and scene_id_to_type_path is None:
-            raise InvalidArgumentError("scene_id_to_type_path is None; pass the file of types of scenes")
+            raise InvalidArgumentError("scene_id_to_type_path is None; pass the CSV file of scene types")
         self.enable_scene_type_aggregation = enable_scene_type_aggregation
         self.scene_id_to_type_path = scene_id_to_type_path
 
     def _init_callback(self) -> None:
-        """Do nothing: training and evaluation environments may be of different kinds, and no file is written."""
+        """Do nothing: training and evaluation environments may differ in kind, and no file is written."""
 
     def _on_step(self) -> bool:
         if self.eval_freq > 0 and self.n_calls % self.eval_freq == 0:
@@ -87,14 +87,14 @@ class L5KitEvalCallback(EvalCallback):
         return True
 
     def evaluate_scenes(self) -> None:
-        """Drive scenes with the policy, without noise, and pass them to the metric set.
+        """Drive scenes with the policy, without noise, and pass the results to the metric set.
 
-        Environment i begins with scene i times its share; the evaluation ends when enough different scenes were driven.
+        Environment i starts at scene i times the share of each. The loop ends after enough different scenes.
 
         Raises:
             InvalidArgumentError: The environments do not return their outputs.
         """
-        # as many different scenes as requested and available
+        # number of different scenes that are wanted and available
         num_wanted = 1
         if not any(self.eval_env.get_attr("overfit")):
             num_wanted = min(self.n_eval_episodes, *map(int, self.eval_env.get_attr("max_scene_id")))
@@ -112,14 +112,14 @@ class L5KitEvalCallback(EvalCallback):
                         "eval_env returns no outputs of episodes; make its environments with return_info=True"
                     )
                 output = infos[index]["sim_outs"][0]
-                # an environment that has finished its share continues into that of the next one
+                # an environment that has driven its share continues into that of the next one
                 if output.get_scene_id() not in seen and len(seen) < num_wanted:
                     seen.add(output.get_scene_id())
                     self.metric_set.evaluate([output])
 
     @staticmethod
     def compute_ade_fde(metric_set: L5MetricSet) -> tuple[float, float]:
-        """Return means over scenes of the mean displacement from the second frame on, and of the final displacement.
+        """Return the means over scenes of the average displacement from the second frame on, and of the final one.
 
         Both are 0 if no scene was evaluated.
         """
@@ -133,11 +133,11 @@ class L5KitEvalCallback(EvalCallback):
 
     @staticmethod
     def get_scene_types(scene_id_to_type_path: str) -> list[list[str]]:
-        """Return the types of scenes by scene id, from a CSV file without a header: scene id and type."""
+        """Return the types of each scene, by scene id, from a CSV file without a header: scene id and type."""
         return read_scene_types(scene_id_to_type_path)
 
     def _log(self) -> None:
-        """Log errors, counts of failed scenes by validator, and sums of composite metrics."""
+        """Log errors, counts of failed scenes and sums of composite metrics."""
         evaluator, logger = self.metric_set.evaluator, self.logger
         ade_m, fde_m = self.compute_ade_fde(self.metric_set)
         logger.record(f"{self.prefix}/ade", ade_m)

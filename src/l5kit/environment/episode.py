@@ -1,4 +1,4 @@
-"""Episode: one scene of an environment, as recorded and as simulated so far."""
+"""Episode of an environment: the scene as recorded, and as driven so far."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -18,11 +18,11 @@ from l5kit.simulation.unroll import SimulationOutputCLE, TrajectoryStateIndices,
 
 
 class EpisodeOutputGym(SimulationOutputCLE):
-    """Simulated scene of an episode, as metrics, rewards and the visualizer read it.
+    """Output of an episode, for metrics, rewards and the visualizer.
 
     Attributes:
         tls_frames: Traffic light faces of the simulated scene, ``TL_FACE_DTYPE``.
-        agents_th: Agents count if the probability of their label is above this.
+        agents_th: Least label probability of an agent that is used.
     """
 
     def __init__(
@@ -39,20 +39,20 @@ class EpisodeOutputGym(SimulationOutputCLE):
 
 
 class EpisodeSoFar:
-    """Episode whose AV states are kept up to date, and whose other parts are computed on request.
+    """Episode in progress: states of the AV are kept up to date, all else is built on first access.
 
     It has the attributes of :class:`EpisodeOutputGym`.
 
     Args:
         scene_id: The scene.
-        recorded: Its frames as recorded, ``FRAME_DTYPE``, (N,).
-        make_output: Returns the whole output of the current state of the episode.
-        step_time_s: Duration of a step, seconds.
+        recorded: Recorded frames of the episode, ``FRAME_DTYPE``, (N,).
+        make_output: Function that returns the complete output of the episode so far.
+        step_time_s: Seconds of a step.
 
     Attributes:
         scene_id: The scene.
-        simulated_ego_states: The AV in each frame, (N, 7); future frames are those of the log.
-        recorded_ego_states: The AV as recorded.
+        simulated_ego_states: States of the AV in each frame, (N, 7); those of the log in future frames.
+        recorded_ego_states: Recorded states of the AV.
     """
 
     def __init__(
@@ -63,18 +63,18 @@ class EpisodeSoFar:
         self.simulated_ego_states = self.recorded_ego_states.clone()
 
     def get_scene_id(self) -> int:
-        """Return the scene id."""
+        """Return the id of the scene."""
         return self.scene_id
 
     def note_ego(self, frame_index: int, position_m: Float64Array, yaw_rad: float) -> None:
-        """Set the world pose of the AV in a frame, in the precision of records."""
+        """Set the world pose of the AV in a frame, rounded as the record of the frame rounds it."""
         state = self.simulated_ego_states.numpy()[frame_index]
         state[TrajectoryStateIndices.X], state[TrajectoryStateIndices.Y] = position_m[:2]
         state[TrajectoryStateIndices.THETA] = rotations33_as_yaws(yaws_as_rotations33(np.array([yaw_rad])))[0]
         vars(self).pop("_whole", None)
 
     def as_read_only(self) -> "EpisodeSoFar":
-        """Return the episode for code that must not change it with copies of its states, as tensors are writable."""
+        """Return the episode for code that must not change it; its states are copies, as tensors are writable."""
         shown, make_output = copy.copy(self), self._make_output
         shown.recorded_ego_states = self.recorded_ego_states.clone()
         shown.simulated_ego_states = self.simulated_ego_states.clone()
@@ -93,20 +93,20 @@ class EpisodeSoFar:
 
 
 def _show(output: EpisodeOutputGym) -> EpisodeOutputGym:
-    """Return an output of its own, with read-only arrays of the simulation."""
+    """Make the arrays of an output read-only; the output must have no other owner."""
     vars(output).update({name: read_only(value) for name, value in vars(output).items()})
     return output
 
 
 class EpisodeReward:
-    """Adapter of a reward of L5Kit 1.5, which looks at the episode so far, to the steps of a single environment.
+    """Adapter of a reward of L5Kit 1.5, which reads the episode so far, to the steps of a single environment.
 
     Args:
         reward: The reward.
 
     Attributes:
         reward: The reward.
-        frame_index: The frame in which the next step starts.
+        frame_index: Frame in which the next step starts.
     """
 
     terms = ("distance", "yaw")
@@ -116,15 +116,15 @@ class EpisodeReward:
         self._episode: EpisodeSoFar | None = None
 
     def begin_episode(self, episode: EpisodeSoFar) -> None:
-        """Begin an episode."""
+        """Set the episode and reset the reward."""
         self._episode = episode
         self.reward.reset()
 
     def begin(self, slots: Int64Array, step: DrivenStep) -> None:
-        """Do nothing: the episode is up to date a moment later."""
+        """Do nothing: :meth:`begin_episode` is called right after this."""
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:  # noqa: ARG002
-        """Return the reward of the step; it never ends the task."""
+        """Return the reward of the step; it never ends an episode."""
         assert self._episode is not None
         self._episode.note_ego(self.frame_index + 1, step.boxes[0, :2], float(step.boxes[0, 2]))
         rewards = self.reward.get_reward(self.frame_index, shown_to(self.reward, "get_reward", [self._episode]))

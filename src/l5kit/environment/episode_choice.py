@@ -1,4 +1,4 @@
-"""Choice of episodes: the next scene and first frame of one or many environments."""
+"""Choice of episodes: scene and first frame of the next episode, for one environment or many."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 FIRST_FRAME = 1
-"""Frame of the first action of an episode; the speed comes from the one before."""
+"""Frame of the first action of an episode; the frame before it gives the speed."""
 
 FEWEST_FRAMES = FIRST_FRAME + 2
 
@@ -25,16 +25,16 @@ _MOST_SCENES_MEASURED = 10
 _FORGETTING = 0.1
 
 _SELDOM = 0.01
-"""Scenes with a lower share of failed episodes are drawn like all others."""
+"""Scenes with a smaller share of failed episodes are treated as without failures."""
 
 
 class EpisodeStart(NamedTuple):
     """Start of an episode.
 
     Attributes:
-        scene: Its scene.
-        first_frame: Its first frame, counted in the scene.
-        num_frames: Its number of frames.
+        scene: Scene of the episode.
+        first_frame: First frame of the episode, counted in the scene.
+        num_frames: Number of frames of the episode.
     """
 
     scene: int
@@ -44,19 +44,19 @@ class EpisodeStart(NamedTuple):
 
 @dataclass
 class EpisodeChoice:
-    """Rules by which an environment draws episodes.
+    """Rules for drawing episodes, and the scenes that are skipped.
 
     Attributes:
         lengths: Number of frames of each scene of the log, int64 (S,).
-        max_scene_id: Episodes are drawn from the scenes before this one.
+        max_scene_id: Episodes are of scenes with smaller ids.
         overfit_id: The only scene; None for several.
-        is_anywhere: Whether episodes start in random frames of their scene.
-        num_frames: Frames of an episode; None for the whole scene.
-        first_frame: First frame of episodes that do not start in random ones.
+        is_anywhere: Whether episodes start at a random frame of their scene.
+        num_frames: Frames of an episode; None for all of the scene.
+        first_frame: First frame of episodes without a random or requested start.
         check_scene: Raises ``CorruptedDataError`` for a damaged scene; called once for each.
-        strict: Whether a damaged scene is an error. Otherwise it is left out with a warning.
-        damaged: Scenes that were found to be damaged and are left out.
-        too_short: Scenes with too few frames, left out as others have enough.
+        strict: Whether a damaged scene is an error. Else it is skipped with a warning.
+        damaged: Scenes that were found to be damaged; they are skipped.
+        too_short: Scenes with too few frames; they are skipped, as others have enough.
     """
 
     lengths: Int64Array = field(repr=False)
@@ -73,7 +73,7 @@ class EpisodeChoice:
 
     @property
     def measured_scenes(self) -> list[int]:
-        """The scenes in which the scales of actions are measured: the first undamaged ones.
+        """Scenes used to measure the scales of actions: the first ones that are not damaged.
 
         Raises:
             CorruptedDataError: The only scene is damaged, or all are, or one is and ``strict`` is set.
@@ -82,10 +82,10 @@ class EpisodeChoice:
 
     @property
     def sound_scenes(self) -> list[int]:
-        """All undamaged scenes, each of which has been checked.
+        """All scenes that are not damaged; each is checked.
 
         Raises:
-            CorruptedDataError: As for ``measured_scenes``.
+            CorruptedDataError: As in ``measured_scenes``.
         """
         return self._first_sound(None)
 
@@ -106,21 +106,21 @@ class EpisodeChoice:
     def draw(
         self, generator: np.random.Generator, wanted: Mapping[str, int], *, next_id: int | None = None
     ) -> EpisodeStart:
-        """Return the start of the next episode; damaged scenes are left out, each with a warning.
+        """Return the start of the next episode; damaged scenes are skipped, each with a warning.
 
         Args:
             generator: Random generator.
             wanted: Result of :func:`~l5kit.environment.gym_types.read_options`.
-            next_id: The next scene of an order, whose last scene repeats; None for a random one.
+            next_id: Next scene, if scenes are taken in order; the last one is repeated. None draws a scene.
 
         Raises:
-            InvalidArgumentError: There is no such scene or frame, or too few frames are left.
+            InvalidArgumentError: The scene or frame does not exist, or too few frames are left.
             CorruptedDataError: The requested scene is damaged, or all are, or one is and ``strict`` is set.
         """
         requested = wanted.get("scene_id")
         is_free = not wanted and self.overfit_id is None
         while True:
-            # always draw a scene, so that the sequence of a seed does not depend on the options
+            # always draw, so that the generator advances in the same way
             scene = int(generator.integers(0, self.max_scene_id))
             if requested is not None:
                 if not 0 <= requested < len(self.lengths):
@@ -135,7 +135,7 @@ class EpisodeChoice:
             is_sound = self._is_sound(scene, is_needed=requested is not None or self.overfit_id is not None)
             if is_sound and not (is_free and self._is_too_short(scene)):
                 return self.draw_start(generator, scene, requested=wanted.get("start_frame_index"))
-            # an order continues after the scene that is left out; otherwise draw again
+            # ordered scenes continue after the skipped one; random ones are drawn again
             if next_id is not None:
                 next_id = scene + 1
             is_last = next_id is not None and next_id >= self.max_scene_id
@@ -143,17 +143,17 @@ class EpisodeChoice:
                 raise self._no_scene_left()
 
     def _is_too_short(self, scene: int) -> bool:
-        """Return whether a scene has too few frames while others have enough, and leave it out with a warning."""
+        """Return whether a scene has too few frames while others have enough; warn the first time."""
         needed = FEWEST_FRAMES if self.num_frames is None else self.num_frames
         needed += 0 if self.is_anywhere else max(self.first_frame, 0)
-        # if all scenes are too short the configuration is wrong, which is an error later
+        # if all scenes are too short, the configuration is wrong: an error later
         if self.lengths[scene] >= needed or self.lengths[: self.max_scene_id].max() < needed:
             return False
         if scene not in self.too_short:
             self.too_short.add(scene)
             warn_caller(
                 f"scene {scene} is left out: it has {int(self.lengths[scene])} frames, and episodes need {needed}; "
-                "take fewer num_simulation_steps for all scenes"
+                "reduce num_simulation_steps to use all scenes"
             )
         return True
 
@@ -164,7 +164,7 @@ class EpisodeChoice:
         )
 
     def _is_sound(self, scene: int, *, is_needed: bool) -> bool:
-        """Return whether a scene is undamaged; raise if it is damaged but needed."""
+        """Return whether a scene is not damaged; raise if it is damaged but needed."""
         if scene in self._checked:
             return True
         if scene not in self.damaged or is_needed or self.strict:
@@ -180,15 +180,15 @@ class EpisodeChoice:
         return scene in self._checked
 
     def draw_start(self, generator: np.random.Generator, scene: int, *, requested: int | None = None) -> EpisodeStart:
-        """Return the start of an episode in a scene; if starts are random, a frame is always drawn.
+        """Return the start of an episode in a scene; with random starts a frame is always drawn, even if unused.
 
         Args:
             generator: Random generator.
             scene: The scene.
-            requested: Requested first frame.
+            requested: Requested first frame; None for the usual one.
 
         Raises:
-            InvalidArgumentError: The scene has too few frames, or there is no such frame.
+            InvalidArgumentError: The scene has too few frames, or the frame does not exist.
         """
         available = int(self.lengths[scene])
         if requested is not None and requested < 0:
@@ -203,7 +203,7 @@ class EpisodeChoice:
             first_frame = int(generator.integers(0, available - needed + 1))
         if requested is not None:
             first_frame = requested
-        # a first frame from options or configuration must leave enough frames
+        # a requested or configured start must leave enough frames
         num_frames = available - first_frame if self.num_frames is None else self.num_frames
         if first_frame < 0:
             raise InvalidArgumentError(f"start_frame_index of sim_cfg is {first_frame}; it must be 0 or more")
@@ -221,13 +221,13 @@ class EpisodeChoice:
 
 
 class EpisodeDraws:
-    """Draws of N environments; the same seed gives the same episodes, independent of the other environments.
+    """Draws of N environments; the same seed gives the same episodes, independently of other environments.
 
     Args:
-        choice: Rules of the draws.
+        choice: Rules for drawing.
         num_envs: N.
-        failed_share: Share of the episodes that are drawn from scenes with recent failures, in proportion to their
-            failure rates; draws then depend on all environments. 0 to 1.
+        failed_share: Share of episodes, 0 to 1, that are of scenes with recent failures, in proportion to their failure
+            rates. Above 0, the draws of an environment depend on the results of all of them.
     """
 
     def __init__(self, choice: EpisodeChoice, num_envs: int, *, failed_share: float = 0.0) -> None:
@@ -240,11 +240,11 @@ class EpisodeDraws:
 
         Args:
             slots: The environments.
-            seed: One for each of the N environments, a number from which environments count up, or None to continue the
-                sequences.
+            seed: One for each of the N environments, or a number for the first one and the next numbers for the rest;
+                None keeps the generators.
 
         Raises:
-            InvalidArgumentError: The number of seeds is wrong.
+            InvalidArgumentError: The number or type of seeds is wrong.
         """
         seeds: Sequence[int | None]
         num_envs = len(self._generators)
@@ -258,24 +258,24 @@ class EpisodeDraws:
             raise InvalidArgumentError(f"seed must be one for each of {num_envs} environments, got {len(seed)}")
         else:
             seeds = [int(each) if isinstance(each, np.integer) else each for each in seed]
-        # create all generators before replacing one, so that an invalid seed changes nothing
+        # build all generators before any is replaced, so that an invalid seed changes nothing
         seeded = {slot: seeding.np_random(seeds[slot])[0] for slot in slots.tolist() if seeds[slot] is not None}
         for slot, generator in seeded.items():
             self._generators[slot] = generator
 
     def draw(self, slots: Int64Array, wanted: Mapping[str, int]) -> Int64Array:
-        """Return scenes, first frames and numbers of frames of the next episodes of environments (B,), (3, B).
+        """Return scenes, first frames and frame counts of the next episodes of environments (B,), (3, B).
 
         Args:
             slots: The environments.
-            wanted: Requests, as :func:`~l5kit.environment.gym_types.read_options` returns them.
+            wanted: Requested scene and frame, as :func:`~l5kit.environment.gym_types.read_options` returns them.
 
         Raises:
-            InvalidArgumentError: There is no such scene or frame, or too few frames are left.
-            CorruptedDataError: The requested scene is damaged, or all scenes are.
+            InvalidArgumentError: The scene or frame does not exist, or too few frames are left.
+            CorruptedDataError: The requested scene is damaged, or all are.
         """
-        # without a request, draw a share of the episodes from scenes with failures, in proportion to their failure
-        # rates
+        # Without a request, a share of the episodes is of scenes with failures, drawn with probabilities in proportion
+        # to their failure rates.
         failures = np.where(self._failures > _SELDOM, self._failures, 0.0)
         shares_failed = not wanted and self._failed_share != 0 and bool(failures.any())
         starts = []
@@ -295,7 +295,7 @@ class EpisodeDraws:
 
 
 def frames_of_scenes(log: ChunkedDataset) -> Int64Array:
-    """Return the number of frames of each scene of a log, (S,); 0 for scenes whose frames are outside of the log."""
+    """Return the number of frames of each scene of a log, (S,); 0 if the log lacks its frames."""
     bounds = np.asarray(column_of(log.scenes, FRAME_INTERVAL), np.int64)
     starts, stops = bounds[:, 0], bounds[:, 1]
     is_there = (starts >= 0) & (starts <= stops) & (stops <= len(log.frames))

@@ -1,4 +1,4 @@
-"""Surroundings of episodes: road users, and AV routes, of many episodes, on the processor or a device."""
+"""Roads of episodes: road users and the AVs' routes of many episodes at once, on the processor or a device."""
 
 from typing import NamedTuple
 
@@ -20,14 +20,14 @@ from l5kit.simulation.drivers.intelligent import IntelligentDriver
 
 
 class AvArrays(NamedTuple):
-    """The AVs of N slots.
+    """States of the AVs of N slots.
 
     Attributes:
         boxes: World x, y, yaw, length and width, metres and radians, float64 (N, 5).
         velocities_mps: World x and y, float64 (N, 2).
-        motions: Signed speeds in m/s, longitudinal accelerations in m/s2, yaw rates in rad/s and steering in rad,
-            float64 (N, 4).
-        motions_before: The motions before the last step, or at the start of an episode.
+        motions: Speeds in m/s, negative if reversing, longitudinal accelerations in m/s2, yaw rates in rad/s and
+            steering in rad, float64 (N, 4).
+        motions_before: Motions before the last step; at the start of an episode the same as ``motions``.
     """
 
     boxes: DeviceArray
@@ -37,12 +37,12 @@ class AvArrays(NamedTuple):
 
 
 class RoutePositions(NamedTuple):
-    """Positions of the AVs of N slots, and of the logged AVs, on their routes in some frames.
+    """Positions of the AVs of N slots, simulated and logged, on their routes.
 
     Attributes:
-        frames: The frames, counted in the bank, -1 for slots without an episode, int64 (N,).
+        frames: Frames of the positions, counted in the bank, -1 for slots without an episode, int64 (N,).
         routes: Paths of the AVs, int64 (N,).
-        positions: Positions on them, float64 (N, 3); see :func:`~l5kit.lanes.path_positions.follow_routes`.
+        positions: Positions on these paths, float64 (N, 3); see :func:`~l5kit.lanes.path_positions.follow_routes`.
         expert_arcs_m: Arc lengths of the logged AVs, float64 (N,).
     """
 
@@ -59,16 +59,16 @@ class EpisodeRoads:
         bank: Scenes of the log.
         num_slots: N.
         drives: Driver of other vehicles; None to replay them.
-        backend: Where kernels run; None for the processor.
-        traffic: Road users, if several AVs share those of a scene; None for those of N scenes.
+        backend: Backend of the arrays and kernels; None for the processor.
+        traffic: The road users, if several AVs share those of a scene; None to create those of N scenes.
 
     Attributes:
         bank: Scenes of the log.
         traffic: The road users.
         every: All slots, int64 (N,).
-        going: Scratch memory for all slots, with -1 for those that do not step.
-        now: Positions of AVs on their routes.
-        before: Positions before the last step, or at the start of an episode.
+        going: Buffer for slots, with -1 for those that do not move.
+        now: Positions of the AVs on their routes.
+        before: Positions before the last step; at the start of an episode the same as ``now``.
     """
 
     def __init__(
@@ -86,19 +86,19 @@ class EpisodeRoads:
         self.going: DeviceArray = self.backend.upload_one(np.arange(num_slots))
         self.before, self.now = _make_positions(self.backend, num_slots), _make_positions(self.backend, num_slots)
         self._last: tuple[DeviceArray, TrafficRows] | None = None
-        self.backend.wait()  # for readers in other streams
+        self.backend.wait()  # for data that other streams may read
 
     def __len__(self) -> int:
         return int(self.every.shape[0])
 
     @property
     def bank_rows(self) -> DeviceArray:
-        """The scene of each AV, counted in the bank, int64 (N,)."""
+        """Scene of each AV, counted in the bank, int64 (N,)."""
         return self.traffic.bank_rows
 
     @property
     def backend(self) -> Backend:
-        """Backend of all arrays."""
+        """Backend of the arrays and kernels."""
         return self.traffic.backend
 
     @property
@@ -108,7 +108,7 @@ class EpisodeRoads:
 
     @property
     def drives_agents(self) -> bool:
-        """Whether other agents leave the log."""
+        """Whether a driver moves other vehicles."""
         return self.traffic.drives is not None
 
     @property
@@ -117,10 +117,10 @@ class EpisodeRoads:
         return self.traffic.arrays.paths
 
     def start(self, slots: Int64Array, scenes: Int64Array, frames: Int64Array) -> Int64Array:
-        """Place slots (B,) in frames (B,) of scenes (B,) of the log; :meth:`enter` completes it.
+        """Put slots (B,) into frames (B,) of scenes (B,) of the log; :meth:`enter` completes this.
 
         Returns:
-            These frames, counted in the bank, (B,).
+            Rows of these frames in the bank, (B,).
 
         Raises:
             CorruptedDataError: A scene is damaged.
@@ -132,22 +132,22 @@ class EpisodeRoads:
         return of_bank
 
     def log_poses(self, slots: Int64Array) -> Float64Array:
-        """Return x, y and heading of the logged AVs, (B, 3), in the current frames of slots; on the processor."""
+        """Return the logged x, y and heading of the AVs in the current frames of slots, (B, 3), on the processor."""
         rows = self.bank.frame_starts[self.traffic.bank_rows[slots]] + self.traffic.frames[slots]
         poses: Float64Array = self.bank.ego_poses[rows]
         return poses
 
     def leave(self, slots: DeviceArray, avs: AvArrays) -> None:
-        """Move other agents of slots (B,) to the next frames; the AVs, of all slots, are still in the current ones."""
+        """Move the other road users of slots (B,) to the next frames; all AVs are still in the current ones."""
         self._last = None
         self.traffic.move(slots, (self.taken(avs.boxes, slots), self.taken(avs.velocities_mps, slots)))
 
     def enter(self, slots: DeviceArray, avs: AvArrays, *, begins: bool) -> None:
-        """Admit road users that enter the current frames of slots (B,), and locate the AVs, of all slots, there.
+        """Admit road users that enter the current frames of slots (B,), and locate the AVs on their routes.
 
         Args:
             slots: The slots.
-            avs: The AVs.
+            avs: AVs of all slots, in these frames.
             begins: Whether these are first frames of episodes.
         """
         self._last = None
@@ -159,24 +159,24 @@ class EpisodeRoads:
         )
 
     def items(self, size: int) -> DeviceArray:
-        """Return the numbers from 0 to below a count, at most N."""
+        """Return the first ``size`` integers from 0 on, at most N."""
         if self.backend.is_serial:
             return self.every[:size]
         return self.every if size == len(self) else self.backend.array(self.backend.tensor(self.every)[:size])
 
     def rows(self, slots: DeviceArray) -> TrafficRows:
-        """Return the current road users of slots (B,), valid until the next step."""
+        """Return the road users of slots (B,) in the current frames; valid until the next step."""
         if self._last is None or not (self._last[0] is slots or self._is_last(slots)):
             self._last = slots, self.traffic.rows_of(slots)
         return self._last[1]
 
     def lights_before(self, slots: DeviceArray) -> LightRows:
-        """Return the lights of slots (B,) before the last step, or at the start of an episode."""
+        """Return the lights of slots (B,) before the last step; at the start of an episode the current ones."""
         bank_rows = self.taken(self.bank_rows, slots)
         return LightRows(self.taken(self.before.frames, slots), bank_rows, self.traffic.arrays.lights)
 
     def _is_last(self, slots: DeviceArray) -> bool:
-        """Return whether these are the slots of the last call; only the processor compares them."""
+        """Return whether these slots were requested last; only compared on the processor."""
         return self._last is not None and self.backend.is_serial and np.array_equal(self._last[0], slots)
 
     def taken(self, array: DeviceArray, slots: DeviceArray) -> DeviceArray:
@@ -200,10 +200,10 @@ def _make_positions(backend: Backend, size: int) -> RoutePositions:
 
 @kernel_jit
 def follow_avs(item: int, arguments: KernelArguments) -> None:
-    """Write the current and previous position of the AV of a slot on its route; the same at the start of an episode.
+    """Write the positions of the AV of a slot on its route, now and before; at the start of an episode both are equal.
 
     Arguments: slots (B,); current frames of all slots; ``starts``, starts and points of ``paths`` and ``ego.arcs_m`` of
-    BankArrays; boxes of all AVs, (N, 5); whether episodes begin; RoutePositions before and now, which are written.
+    BankArrays; boxes of all AVs, (N, 5); whether episodes begin; RoutePositions before and now, which are outputs.
     """
     slots, current, scenes, path_starts, points_m, arcs_m, boxes, begins, before, now = arguments
     current, scenes = SlotFrames(*current), SceneStarts(*scenes)
@@ -213,7 +213,7 @@ def follow_avs(item: int, arguments: KernelArguments) -> None:
     scene, position = current.bank_rows[slot], now.positions[slot]
     frame, route = scenes.frames[scene] + current.frames[slot], scenes.routes[scene]
     if begins:
-        # a route may pass the same position twice: initially, look for the AV near its logged position
+        # A route may pass the same point twice, so the first search starts at the arc of the log.
         position[0] = arcs_m[frame]
     else:
         _copy(slot, now, before)

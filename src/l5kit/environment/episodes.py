@@ -1,4 +1,4 @@
-"""Episodes of many slots: their AVs, actions, observations and rewards."""
+"""Episodes in progress: their AVs, actions, observations and rewards, for many slots at once."""
 
 from dataclasses import dataclass
 
@@ -32,11 +32,11 @@ class EpisodeParts:
         view: Observations.
         actions: Actions that move the AVs.
         reward: The reward of steps.
-        log: The frames of the episodes; None if records are not needed.
-        roads: Road users, routes and the map as arrays; None if they are not needed.
+        log: Frames of the episodes; None if no part reads records.
+        roads: Road users, routes and the map as arrays; None if no part reads them.
         ego_size_m: Length and width of the AV.
-        step_time_s: Duration of a step, seconds.
-        frames_per_action: Frames for which an action holds; rewards are summed over them.
+        step_time_s: Seconds of a step.
+        frames_per_action: Frames that an action is held for; rewards are summed over them.
     """
 
     view: LogView | CompactView
@@ -50,10 +50,10 @@ class EpisodeParts:
 
 
 class Episodes:
-    """Episodes in N slots, each of which begins and ends independently.
+    """Episodes in N slots; each begins and ends independently.
 
-    An episode has the frames of a scene from a first one on. The AV follows the log in the first two frames, and is
-    driven from then on.
+    An episode covers consecutive frames of a scene. The AV is at its logged pose in the first two frames, and driven
+    from then on.
 
     Args:
         parts: Parts of the episodes.
@@ -61,10 +61,10 @@ class Episodes:
 
     Attributes:
         parts: Parts of the episodes.
-        avs: The AVs, and their mover.
+        avs: AVs and their mover.
         scene_indices: Scene of each episode, int64 (N,).
-        lengths: Number of its frames, int64 (N,).
-        frame_indices: Its current frame, -1 before the first episode, int64 (N,).
+        lengths: Number of frames of each episode, int64 (N,).
+        frame_indices: Current frame of each episode, -1 before the first episode, int64 (N,).
     """
 
     def __init__(self, parts: EpisodeParts, num_slots: int) -> None:
@@ -77,7 +77,7 @@ class Episodes:
         self.frame_indices: Int64Array = np.full(num_slots, -1, np.int64)
         self._world_from_agent: Float64Array = np.zeros((num_slots, 3, 3))
         self._yaws_rad: Float64Array = np.zeros(num_slots)
-        # actions without a kernel move AVs through the method `moved` of this class
+        # actions that kernels do not support move AVs by the method `moved` of this class
         mover: AvMover = self
         if parts.roads is not None and moves_in_kernels(kind):
             mover = ActionMover(num_slots, kind, step_time_s=parts.step_time_s, backend=backend, refuses=True)
@@ -97,7 +97,7 @@ class Episodes:
 
     @property
     def is_at_end(self) -> BoolArray:
-        """Mask of the episodes that are in their last frame, (N,)."""
+        """Mask of episodes that are in their last frame, (N,)."""
         is_at_end: BoolArray = self.frame_indices + 1 == self.lengths
         return is_at_end
 
@@ -107,12 +107,12 @@ class Episodes:
         """Begin episodes, and return the result of :meth:`look`.
 
         Args:
-            slots: The slots, (B,), without duplicates.
-            scenes: Their scenes, (B,), which are readable.
+            slots: Slots of the episodes, (B,), all different.
+            scenes: Their scenes, (B,); they must be readable.
             first_frames: Their first frames, counted in the scenes, (B,).
-            num_frames: Their numbers of frames, (B,), which the scenes have.
+            num_frames: Their numbers of frames, (B,), which the scenes must have.
         """
-        # records, if there are any, define the logged positions of the AVs
+        # logged poses of the AVs; those of records take precedence
         log, roads = self.parts.log, self.parts.roads
         if roads is not None:
             rows = roads.start(slots, scenes, first_frames + FIRST_FRAME)
@@ -128,7 +128,7 @@ class Episodes:
         return self.open(slots)
 
     def open(self, slots: Int64Array) -> SampleColumns | None:
-        """Begin slots (B,) whose AVs are placed, for actions and reward, and return the result of :meth:`look`."""
+        """Begin slots (B,), whose AVs are placed, in actions and reward, and return the result of :meth:`look`."""
         seen = self.look(slots)
         speeds_mps = self.avs.arrays.motions[slots, 0]
         if seen is not None and "curr_speed" in seen:
@@ -141,10 +141,10 @@ class Episodes:
     def drive(self, slots: Int64Array, actions: NumericArray) -> StepOutcome:
         """Drive the AVs of slots (B,) by actions (B, ...) for the frames of an action, and return their reward.
 
-        A slot that fails, or reaches the end of its episode, stays there.
+        An AV that fails, or reaches the end of its episode, stops there.
 
         Raises:
-            InvalidArgumentError: An action leads to a non-finite state; nothing has moved in that frame.
+            InvalidArgumentError: An action leads to a state that is not finite; no AV has moved in that frame.
         """
         outcome = self._drive_frame(slots, actions)
         for _ in range(self.parts.frames_per_action - 1):
@@ -167,11 +167,11 @@ class Episodes:
         return reward.of_step(*shown_to(reward, "of_step", (slots, step)))
 
     def look(self, slots: Int64Array, *, frame: int | None = None) -> SampleColumns | None:
-        """Write the observations of slots (B,) into the memory of the view, and return samples if it makes them.
+        """Write the observations of slots (B,) into the memory of the view, and return them if they are samples.
 
         Args:
             slots: The slots, (B,).
-            frame: Frame to observe instead of the current one; samples only.
+            frame: Frame to look at instead of the current one; samples only.
         """
         view = self.parts.view
         if not isinstance(view, LogView):
@@ -183,7 +183,7 @@ class Episodes:
         return columns
 
     def moved(self, avs: AvSlots, slots: Int64Array, actions: NumericArray) -> Float64Array:
-        """Return the AVs of slots (B,) one step later, by actions of any kind; see :class:`AvMover`."""
+        """Return the AVs of slots (B,) one step later, for any kind of actions; see :class:`AvMover`."""
         states, roads, kind = avs.states_of(slots), avs.roads, self.parts.actions
         poses, yaws_rad = self._world_from_agent[slots], self._yaws_rad[slots]
         if not isinstance(self.parts.view, LogView):
@@ -194,7 +194,7 @@ class Episodes:
         return as_columns(moved, angular_distance(moved.yaws_rad, states.yaws_rad) / avs.step_time_s)
 
     def _set_others(self, slots: Int64Array) -> None:
-        """Write driven agents into the records of the frames that slots have reached."""
+        """Write vehicles that a driver moves into the current frames of slots."""
         roads, log = self.parts.roads, self.parts.log
         if isinstance(log, LogSlots) and roads is not None and roads.drives_agents:
             log.set_others(slots, self.frame_indices[slots], roads.traffic.driven_rows(slots))

@@ -15,7 +15,7 @@ _ARCHITECTURES = ("simple_gn",)
 
 
 class CustomFeatureExtractor(BaseFeaturesExtractor):
-    """Image features from a small network with group normalisation.
+    """Features of the image, by a small network with group normalisation.
 
     Args:
         observation_space: Has the key ``image``, (C, H, W).
@@ -26,7 +26,7 @@ class CustomFeatureExtractor(BaseFeaturesExtractor):
         extractors: The networks, by key.
 
     Raises:
-        UnsupportedValueError: There is no such network (a ``NotImplementedError``).
+        UnsupportedValueError: The network does not exist (a ``NotImplementedError``).
         InvalidArgumentError: The space has no image.
     """
 

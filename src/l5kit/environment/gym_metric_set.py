@@ -1,4 +1,4 @@
-"""Metric sets of the environment: closed-loop driving, and the two errors of its reward."""
+"""Metric sets of the environment: closed-loop driving, and the two errors of the displacement reward."""
 
 from l5kit.cle.composite_metrics import (
     DrivenMilesCompositeMetric,
@@ -31,7 +31,7 @@ _LIMITS: dict[str, tuple[type[SupportsMetricCompute], float]] = {
     "collision_rear": (CollisionRearMetric, 0),
     "collision_side": (CollisionSideMetric, 0),
 }
-"""Upper limits by validator and metric, metres or numbers of collisions."""
+"""Metric and upper limit by name of the validator; metres, or a number of collisions."""
 
 
 class L2DisplacementYawMetricSet(L5MetricSet):
@@ -52,8 +52,8 @@ class L2DisplacementYawMetricSet(L5MetricSet):
 class CLEMetricSet(L5MetricSet):
     """Metric set of closed-loop driving: distances, collisions, speed and miles.
 
-    Passed miles end with a collision or a large displacement. A large distance from the recorded trajectory is an
-    intervention, too, but ends them only if no other validator fails in that frame, as in L5Kit 1.5.
+    A collision or a large displacement ends the miles that count as passed. A large distance from the recorded
+    trajectory is an intervention, too, but does not end them: it only makes all other validators pass, as in L5Kit 1.5.
 
     Args:
         metric_prefix: Name of the set in logs.
@@ -88,7 +88,7 @@ class CLEMetricSet(L5MetricSet):
         return list(_LIMITS)
 
     def build_composite_metrics(self) -> list[SupportsCompositeMetricCompute]:
-        """Return passed and total miles, of the simulated AV and of the recorded one."""
+        """Return the miles passed and in total, of the simulated AV and of the recorded one."""
         ends = [*_COLLISIONS, "displacement_error_l2"]
         simulated, replay = SimulatedDrivenMilesMetric, ReplayDrivenMilesMetric
         return [

@@ -11,39 +11,39 @@ from gymnasium.vector.utils import batch_space
 from l5kit.errors import InvalidArgumentError
 
 Observation: TypeAlias = Any
-"""An observation: an array, or a dictionary of arrays by key, as the space of the environment defines it."""
+"""Observation: an array, or a dictionary of arrays by key, as given by the space of the environment."""
 
 AnySpace: TypeAlias = spaces.Space[Any]
-"""A space of observations or actions, of any kind."""
+"""Space of observations or actions, of any kind."""
 
 Infos: TypeAlias = dict[str, Any]
-"""Infos of a step: numbers, arrays and dictionaries of them by name."""
+"""Infos of a step: numbers, arrays and nested dictionaries of them, by name."""
 
 ResetOptions: TypeAlias = Mapping[str, Any]
-"""Options of a reset by name; :func:`read_options` checks them."""
+"""Options of a reset, by name, checked by :func:`read_options`."""
 
 EPISODE_OPTIONS = ("scene_id", "start_frame_index")
-"""Names of the options for the next episode."""
+"""Options of the next episode."""
 
 
 def set_spaces(env: VectorEnv[Any, Any, Any], seen: AnySpace, done: AnySpace) -> None:
-    """Set the spaces of a vector environment: of each single environment, and of all of them."""
+    """Set the spaces of observations and actions of a vector environment, for a single environment and for all."""
     env.single_observation_space, env.single_action_space = seen, done
     env.observation_space, env.action_space = (batch_space(each, env.num_envs) for each in (seen, done))
 
 
 def read_masked_options(options: ResetOptions | None) -> tuple[Any, dict[str, int]]:
-    """Return ``reset_mask`` of options, None if it is missing, and the result of :func:`read_options` for the rest."""
+    """Return ``reset_mask`` of options, None if missing, and the result of :func:`read_options` for the rest."""
     if not isinstance(options, Mapping):
         return None, read_options(options)
     return options.get("reset_mask"), read_options({key: options[key] for key in options if key != "reset_mask"})
 
 
 def read_options(options: ResetOptions | None) -> dict[str, int]:
-    """Return the options for the next episode.
+    """Return the checked options of the next episode.
 
     Raises:
-        InvalidArgumentError: These are not options, there is no such option, or a value is not a whole number.
+        InvalidArgumentError: Options are not a dictionary, a key is unknown, or a value is not a whole number.
     """
     if options is not None and not isinstance(options, Mapping):
         raise InvalidArgumentError(f"options is {options!r}; pass a dictionary, or None")

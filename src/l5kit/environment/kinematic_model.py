@@ -1,4 +1,4 @@
-"""Kinematic models of the environment: AV motion in one step from steering and acceleration."""
+"""Kinematic models of the environment: motion of the AV in one step by steering and acceleration."""
 
 from abc import ABC, abstractmethod
 
@@ -15,7 +15,7 @@ _ACCELERATION_PER_STEP = 6 * 0.1
 
 
 class KinematicModel(ABC):
-    """Protocol of a model that moves the AV by actions.
+    """Base of models that move the AV by actions.
 
     Attributes:
         model_prefix: Name of the model.
@@ -29,33 +29,32 @@ class KinematicModel(ABC):
 
     @abstractmethod
     def update(self, input_action: ArrayLike) -> dict[str, NumericArray]:
-        """Return the pose after an action in the frame of the AV: ``positions`` (1, 1, 2), ``yaws`` (1, 1, 1)."""
+        """Return the pose after a step, in the frame of the AV before: ``positions`` (1, 1, 2), ``yaws`` (1, 1, 1)."""
 
 
 class UnicycleModel(KinematicModel):
-    """Unicycle: the AV turns in place by the steering, then moves straight with its changed speed.
+    """Unicycle: the AV turns on the spot by the steering, then goes straight at the speed after acceleration.
 
-    Speeds are metres per step and accelerations changes of them in a step. Position and heading are relative to the AV
-    before the step, so they stay 0.
+    Speeds are metres per step, accelerations are speed changes per step. Poses are relative to the AV before the step,
+    so its own position and heading stay 0.
 
     Args:
         model_prefix: Name of the model.
-        min_acc: Lower bound of the change of speed in a step.
-        max_acc: Upper bound.
-        min_steer: Lower bound of the turn in a step, radians.
-        max_steer: Upper bound.
-        min_speed: Lower bound of the speed, metres per step; None for none, so that an AV that keeps braking drives
-            backwards, as in L5Kit 1.5.
+        min_acc: Least speed change in a step; lower values are clipped.
+        max_acc: Greatest speed change in a step.
+        min_steer: Least turn in a step, radians.
+        max_steer: Greatest turn in a step.
+        min_speed: Least speed, metres per step; None for no limit, so that braking leads to reversing as in L5Kit 1.5.
 
     Attributes:
         old_x: Position of the AV, metres, with ``old_y``.
-        old_r: Its heading, radians.
-        old_v: Its speed, metres per step.
-        new_x: Position after the last action, metres, relative to that before it, with ``new_y``.
-        new_r: Its heading after the last action; ``new_v`` is its speed.
+        old_r: Heading of the AV, radians.
+        old_v: Speed of the AV, metres per step.
+        new_x: Position after the last action, metres, in the frame before it, with ``new_y``.
+        new_r: Heading after the last action; ``new_v`` is the speed.
 
     Raises:
-        InvalidArgumentError: A lower bound is above the upper one.
+        InvalidArgumentError: A lower limit is above the upper one.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class UnicycleModel(KinematicModel):
         self.new_x, self.new_y, self.new_r, self.new_v = self.old_x, self.old_y, self.old_r, self.old_v
 
     def update(self, input_action: ArrayLike) -> dict[str, NumericArray]:
-        """Return the pose after one step with steering and acceleration, the first two values; float64."""
+        """Return the pose after a step with steering and acceleration, the first two values; float64."""
         action = np.asarray(input_action)
         positions_m, yaws_rad, speeds = self.moved(np.array([self.old_v]), action[None])
         self.new_x, self.new_y = positions_m[0].tolist()
@@ -95,7 +94,7 @@ class UnicycleModel(KinematicModel):
         return {"positions": positions_m[None], "yaws": yaws_rad[None, :, None]}
 
     def moved(self, speeds: Float64Array, controls: NumericArray) -> tuple[Float64Array, Float64Array, Float64Array]:
-        """Return the poses of B vehicles after a step, relative to those before it.
+        """Return the poses of B vehicles after a step, in their frames before it.
 
         Args:
             speeds: Metres per step, (B,).
@@ -104,7 +103,7 @@ class UnicycleModel(KinematicModel):
         Returns:
             x and y (B, 2), headings (B,) and speeds (B,).
         """
-        # bounds apply in the dtype of the actions, all else is float64
+        # limits apply in the dtype of the actions, all else is float64
         yaws_rad = np.clip(controls[:, 0], self.min_steer, self.max_steer).astype(np.float64)
         after = speeds + np.clip(controls[:, 1], self.min_acc, self.max_acc).astype(np.float64)
         if self.min_speed is not None:

@@ -1,4 +1,4 @@
-"""Actions that are controls of vehicle models, and their motion; policies use them without torch."""
+"""Actions that are controls of vehicle models, and how they move AVs; used by exported policies without torch."""
 
 import math
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ ROUTE_ACTIONS = ("route", "route_emergency")
 """Kinds of actions that are accelerations along the route."""
 
 MODEL_ACTIONS = ("bicycle", "curvature", "pose_change", "grid", *ROUTE_ACTIONS)
-"""Names that :func:`model_actions` accepts."""
+"""Kinds of actions that :func:`model_actions` supports."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +52,10 @@ class EgosNow:
     """AVs of B episodes before a step.
 
     Attributes:
-        states: In the form of vehicle models.
-        world_from_agent: Their poses, float64 (B, 3, 3).
-        yaws_rad: Their headings from these poses, in [-pi, pi], (B,).
-        routes: Their routes; None if they are not needed.
+        states: States for vehicle models.
+        world_from_agent: Poses, float64 (B, 3, 3).
+        yaws_rad: Headings of the poses, in [-pi, pi], (B,).
+        routes: Routes; None if no action needs them.
     """
 
     states: VehicleStates
@@ -64,15 +64,15 @@ class EgosNow:
     routes: RouteRows | None = None
 
     def ahead(self, said: dict[str, NumericArray], step_time_s: float) -> VehicleStates:
-        """Return AVs at ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1), relative to their current poses."""
-        from l5kit.simulation.unroll import ClosedLoopSimulator  # imported here, as it needs torch
+        """Return the AVs moved to ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1) in their own frames."""
+        from l5kit.simulation.unroll import ClosedLoopSimulator  # imported here, as it imports torch
 
         seen = {"world_from_agent": self.world_from_agent, "yaw": self.yaws_rad}
         poses = np.empty((len(self.states), 3))
         poses[:, :2], poses[:, 2] = ClosedLoopSimulator.first_poses(seen, said)
         before, moved = self.states, PoseModel().step(self.states, poses, step_time_s)
 
-        # poses do not show who moved backwards: speeds are then negative, and accelerations their changes
+        # Poses alone do not show reversing: there speeds are negative, and accelerations are changes of these speeds.
         headings, is_backwards = (np.cos(before.yaws_rad), np.sin(before.yaws_rad)), np.empty(len(before), np.bool_)
         if not _find_backwards(before.positions_m.copy(), moved.positions_m, headings, moved.speeds_mps, is_backwards):
             return moved
@@ -93,7 +93,7 @@ def _find_backwards(
     speeds_mps: Float64Array,
     is_backwards: BoolArray,
 ) -> bool:
-    """Mark AVs that moved against their previous heading, as cosine and sine, and return whether there are any."""
+    """Mark the AVs that moved against their heading, given as cosine and sine, and return whether there are any."""
     cos, sin = headings
     is_any = False
     for i in range(len(is_backwards)):
@@ -104,15 +104,15 @@ def _find_backwards(
 
 
 def box_space(size: int) -> "spaces.Box":
-    """Return the space of actions of some number of values from -1 to 1."""
-    from gymnasium import spaces  # imported here, as policies drive without Gymnasium
+    """Return the space of actions of ``size`` values from -1 to 1."""
+    from gymnasium import spaces  # imported here, as exported policies run without it
 
     return spaces.Box(-1, 1, (size,), np.float32)
 
 
 @kernel_jit
 def control_of(value: float, low: float, high: float) -> float:
-    """Return the control of an action: ``low`` for -1 and less, 0 for 0, ``high`` for 1 and more, linear in between."""
+    """Return the control of an action value: ``low`` for -1 or less, 0 for 0, and ``high`` for 1 or more."""
     if value < 0:
         return low if value < -1.0 else -value * low
     return high if value > 1.0 else value * high
@@ -122,8 +122,8 @@ def control_of(value: float, low: float, high: float) -> float:
 def scale_actions(item: int, arguments: KernelArguments) -> None:
     """Write the controls of an action, zeros if it is not finite.
 
-    Arguments: lowest and highest controls, (A,) each; actions (N, A); controls (N, A) and whether an action is not
-    finite, (N,), which are written.
+    Arguments: lowest and highest controls, (A,) each; actions (N, A); outputs: controls (N, A) and a mask of actions
+    that are not finite, (N,).
     """
     lows, highs, actions, controls, is_bad = arguments
     is_bad[item] = False
@@ -136,11 +136,10 @@ def scale_actions(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def choose_controls(item: int, arguments: KernelArguments) -> None:
-    """Write the controls of a grid index, zeros for one outside the grid.
+    """Write the controls of a grid number, zeros if it is not in the grid.
 
-    Arguments: lowest and highest controls, (A,) each; number of values of each, int64 (A,); indices, int64 (N,);
-        controls
-    (N, A) and whether an index is outside the grid, (N,), which are written.
+    Arguments: lowest and highest controls, (A,) each; number of values of each control, int64 (A,); grid numbers, int64
+    (N,); outputs: controls (N, A) and a mask of numbers that are not in the grid, (N,).
     """
     lows, highs, sizes, choices, controls, is_bad = arguments
     num_choices = 1
@@ -157,15 +156,15 @@ def choose_controls(item: int, arguments: KernelArguments) -> None:
 
 
 def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None) -> NumericArray:
-    """Return a copy of actions (N, A) as floating-point numbers.
+    """Return a copy of actions (N, A), in floating point.
 
     Args:
-        actions: Of N environments (N, A); of a single one (A,), which becomes (1, A).
+        actions: Actions (N, A) of N environments; (A,) of a single one, which becomes (1, A).
         num_values: A.
-        of: Mask of the environments whose values count, (N,); None for a single one.
+        of: Environments whose values are checked, bool (N,); None for a single one.
 
     Raises:
-        InvalidArgumentError: The shape is wrong, or a value that counts is not finite.
+        InvalidArgumentError: The shape is wrong, or a checked value is not finite.
     """
     values: NumericArray = np.array(actions)
     shape = (num_values,) if of is None else (len(of), num_values)
@@ -174,7 +173,7 @@ def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None
         raise InvalidArgumentError(f"action must be {wanted}, got shape {values.shape} of {values.dtype}")
     if values.dtype.kind != "f":
         values = values.astype(np.float64)
-    # values of environments that do not count may be anything
+    # ignore values of environments that are not checked
     is_bad = ~np.isfinite(values)
     if of is not None:
         is_bad[~of] = False
@@ -193,14 +192,14 @@ class ModelActions:
     """Actions that are controls of a vehicle model of the simulation.
 
     Attributes:
-        model: Moves the AVs.
+        model: Model that moves the AVs.
         lows: Controls of the action -1, below 0, (A,).
-        highs: Controls of the action 1, above 0, (A,); 0 means 0, and values between are linear.
-        grid: Number of values of each control; None for all between -1 and 1. An action is then the index of a
-            combination, with the last control varying fastest. Odd numbers include the value 0.
+        highs: Controls of the action 1, above 0, (A,); 0 means 0, with linear interpolation between.
+        grid: Number of values of each control; None for continuous actions. With a grid, an action is the number of a
+            combination, the last control varying fastest. Odd numbers of values include 0.
 
     Raises:
-        InvalidArgumentError: The numbers of controls differ, or a limit or a number of values is not possible.
+        InvalidArgumentError: The numbers of controls differ, or a limit or a number of values is invalid.
     """
 
     model: VehicleModel
@@ -224,28 +223,28 @@ class ModelActions:
     @cached_property
     def space(self) -> "AnySpace":
         """Space of an action."""
-        from gymnasium import spaces  # imported here, as policies drive without Gymnasium
+        from gymnasium import spaces  # imported here, as exported policies run without it
 
         return box_space(self.num_outputs) if self.grid is None else spaces.Discrete(self.num_outputs)
 
     @property
     def num_outputs(self) -> int:
-        """Number of values of an action, or of actions in the grid."""
+        """Number of values of an action; with a grid the number of its combinations."""
         return len(self.lows) if self.grid is None else int(np.prod(self.grid))
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
-        """Return actions (N, A) as floating-point numbers, or indices of the grid (N,)."""
+        """Return actions (N, A) as floating point, or grid numbers (N,) as int64."""
         if self.grid is None:
             return checked_actions(actions, len(self.lows), of=of)
 
-        # one whole number for each environment, 0 for those that do not count
+        # one whole number for each environment, 0 for those that are not checked
         values: NumericArray = np.asarray(actions)
         if values.shape != (() if of is None else (len(of),)) or values.dtype.kind not in "iu":
             wanted = "a whole number" if of is None else f"{len(of)} whole numbers"
             raise InvalidArgumentError(f"action must be {wanted}, got shape {values.shape} of {values.dtype}")
         chosen = values.reshape(-1) if of is None else np.where(of, values, 0)
 
-        # check that all are in the grid
+        # all of them in the grid
         num_choices = int(np.prod(self.grid))
         is_bad = (chosen < 0) | (chosen >= num_choices)
         if is_bad.any():
@@ -255,7 +254,7 @@ class ModelActions:
         return chosen.astype(np.int64)
 
     def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
-        """Do nothing: vehicle states contain everything."""
+        """Do nothing: vehicle states hold everything."""
 
     def controls(self, actions: NumericArray) -> Float64Array:
         """Return the controls (B, A) of actions."""
@@ -267,23 +266,23 @@ class ModelActions:
         return controls
 
     def control_kernel(self) -> tuple[Kernel, tuple[NumericArray, ...]]:
-        """Return the kernel that writes the controls of actions, and its leading arrays."""
+        """Return the kernel that writes the controls of actions, and its first arguments."""
         limits = np.array(self.lows, np.float64), np.array(self.highs, np.float64)
         if self.grid is None:
             return scale_actions, limits
         return choose_controls, (*limits, np.array(self.grid, np.int64))
 
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
-        """Return the AVs moved by the model."""
+        """Return the AVs as the model moves them."""
         return self.model.step(egos.states, self.controls(actions), step_time_s)
 
 
 @dataclass(frozen=True, eq=False)
 class RouteActions(ModelActions):
-    """Actions that are accelerations along the route, with the curvature that follows it.
+    """Actions that are accelerations along the route; steering follows the route automatically.
 
-    The acceleration approaches the requested one within the bounds of comfort, and is limited by speed limits and
-    bends, see :func:`~l5kit.simulation.lanes.route_tracking.track_route`. A vehicle without a route goes straight on.
+    The acceleration approaches that of the action within comfort bounds, and is limited by speed limits and bends; see
+    :func:`~l5kit.simulation.lanes.route_tracking.track_route`. A vehicle without a route goes straight.
     """
 
     model: InvertibleBicycle
@@ -291,7 +290,7 @@ class RouteActions(ModelActions):
     def steered(
         self, actions: NumericArray, states: VehicleStates, routes: RouteRows, step_time_s: float
     ) -> Float64Array:
-        """Return the controls of the model (B, 2) for actions (B, 1) of vehicles on routes."""
+        """Return the controls (B, 2) of the model for actions (B, 1) of vehicles on routes."""
         geometry = self.model.geometry
         shares = np.array([geometry.rear_axle_share, geometry.wheel_base_share])
         return track_routes(
@@ -311,7 +310,7 @@ class RouteActions(ModelActions):
 
 
 def model_actions(name: str) -> ModelActions:
-    """Return the actions of a vehicle model.
+    """Return the actions of a kind by name.
 
     Args:
         name: ``bicycle``: acceleration of 4 m/s2 and steering rate of 0.5 rad/s for
@@ -319,11 +318,11 @@ def model_actions(name: str) -> ModelActions:
             curvature of 0.2 1/m for :class:`~l5kit.simulation.vehicle_models.InvertibleBicycle`. ``grid``: 7 times 9
             values of these. ``pose_change``: 2.5 m ahead, 0.25 m to the left and 0.1 rad for
             :class:`~l5kit.simulation.vehicle_models.PoseChange`. ``route``: acceleration along the route, from
-            -3.7 to 2.2 m/s2 (the bounds of comfort), for :class:`RouteActions`. ``route_emergency``: the same from -6
-            m/s2 on, where what is below -3.7 comes on at once.
+            -3.7 to 2.2 m/s2 (the comfort bounds), for :class:`RouteActions`. ``route_emergency``: the same from -6
+            m/s2 on; braking below -3.7 m/s2 is applied at once.
 
     Raises:
-        InvalidArgumentError: There is no such kind.
+        InvalidArgumentError: The kind does not exist.
     """
     if name in ROUTE_ACTIONS:
         braking_mps2 = HARDEST_BRAKING_MPS2 if name == "route" else EMERGENCY_BRAKING_MPS2

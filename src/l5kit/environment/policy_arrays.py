@@ -1,4 +1,4 @@
-"""Weights in torch files as arrays, read without torch and without running their code."""
+"""Policy weights as arrays: a reader of torch files that needs no torch and runs no code from them."""
 
 import io
 import pickle
@@ -14,22 +14,22 @@ from l5kit._types import Float32Array, UInt8Array
 
 _CONTENT: Final = "/data.pkl"
 _MARK_OF_FOLDER: Final = 0x10
-"""Torch stores no data for a record with this attribute."""
+"""Attribute of archive members that torch treats as folders and does not read."""
 
 
 def read_arrays(content: bytes) -> object:
-    """Return the content that ``torch.save`` has written, with tensors as arrays.
+    """Return the content of a ``torch.save`` file, with tensors as arrays.
 
-    Tensors become float32 arrays of their shapes. Tensors of other dtypes, without data, or larger than the file become
-    None.
+    Tensors become float32 arrays of their shapes. Tensors of other dtypes, without values, or larger than their storage
+    become None.
 
     Args:
-        content: Bytes of the file, a torch archive.
+        content: Bytes of the file, an archive of torch.
 
     Raises:
-        zipfile.BadZipFile: It is not such an archive.
-        pickle.UnpicklingError: It holds other objects than dicts, strings, numbers and tensors.
-        ValueError: A tensor has an impossible shape; other errors of :mod:`pickle` are possible for damaged bytes.
+        zipfile.BadZipFile: It is not a torch archive.
+        pickle.UnpicklingError: It holds objects other than dicts, strings, numbers and tensors.
+        ValueError: A tensor has an impossible shape. Damaged bytes may raise other errors of :mod:`pickle`.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         names = [name for name in archive.namelist() if name.endswith(_CONTENT) and name.count("/") == 1]
@@ -40,20 +40,20 @@ def read_arrays(content: bytes) -> object:
 
 @dataclass(frozen=True)
 class _Storage:
-    """Storage of a file; ``values`` is None unless it is float32."""
+    """Storage of tensors; ``values`` is None if it is not float32 in host memory."""
 
     values: Float32Array | None
 
 
 class _Reader(pickle.Unpickler):
-    """Unpickler of torch files that only calls the functions known to :meth:`find_class`."""
+    """Unpickler of torch archives that calls nothing but the functions of :meth:`find_class`."""
 
     def __init__(self, archive: zipfile.ZipFile, *, folder: str) -> None:
         super().__init__(io.BytesIO(archive.read(f"{folder}{_CONTENT}")))
         self._archive, self._folder = archive, folder
 
     def find_class(self, module: str, name: str, /) -> Any:
-        """Return one of the few functions that rebuild tensors, or the name of a dtype."""
+        """Return one of the few functions that rebuild tensors, or the name of a storage type."""
         known: dict[tuple[str, str], Callable[..., object]] = {
             ("collections", "OrderedDict"): OrderedDict,
             ("torch._utils", "_rebuild_tensor_v2"): _rebuild,
@@ -61,7 +61,7 @@ class _Reader(pickle.Unpickler):
         if module == "torch" and name.endswith("Storage"):
             return name
         if (module, name) not in known:
-            raise pickle.UnpicklingError(f"it holds {module}.{name}, which is no weight")
+            raise pickle.UnpicklingError(f"it holds {module}.{name}, which is not a weight")
         return known[module, name]
 
     def persistent_load(self, pid: Any) -> _Storage:
@@ -79,14 +79,14 @@ class _Reader(pickle.Unpickler):
 def _rebuild(
     storage: object, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: object
 ) -> Float32Array | None:
-    """Return a tensor as a new array."""
+    """Return a tensor as a new array; None if its values are not in the file."""
     values = storage.values if isinstance(storage, _Storage) else None
     whole = [offset, *shape, *strides]
     if not all(isinstance(value, int) and value >= 0 for value in whole) or len(shape) != len(strides):
         raise ValueError(f"a tensor of shape {shape} with strides {strides}")
     if values is None:
         return None
-    # The last element reached by the shape must lie in the file. Sizes are Python ints, so they cannot overflow.
+    # The last element must be in the storage. Sizes are exact Python integers, so that they cannot overflow.
     size = int(np.prod([1, *shape], dtype=object))
     last = offset + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
     if size > len(values) or (size > 0 and last >= len(values)):

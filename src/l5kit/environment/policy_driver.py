@@ -1,4 +1,4 @@
-"""Policy driver: a policy of reinforcement learning drives AVs or agents of a simulation as in environments."""
+"""Policy driver: a reinforcement learning policy drives AVs or agents of a simulation as in its environments."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ _HELD_S: Final = 1.5
 
 
 class ActingNetwork(Protocol):
-    """Protocol of a policy network; :class:`~l5kit.environment.policy_file.PolicyNetwork` is one."""
+    """Protocol of the network of a policy, such as :class:`~l5kit.environment.policy_file.PolicyNetwork`."""
 
     @property
     def num_inputs(self) -> int:
@@ -41,15 +41,15 @@ class ActingNetwork(Protocol):
 
     @property
     def num_outputs(self) -> int:
-        """Values of an action, or number of actions to choose from, A."""
+        """Values of an action, or the number of discrete actions, A."""
 
     def act(self, seen: Float32Array) -> NumericArray:
-        """Return means of actions, or a logit of each action, (R, A), for observations (R, D)."""
+        """Return means of actions, or a logit of each discrete action, (R, A), for observations (R, D)."""
 
 
 @dataclass(frozen=True, eq=False)
 class _FunctionNetwork:
-    """A user function, whose results are checked."""
+    """Network that calls a function of the user and checks its results."""
 
     function: Callable[[Float32Array], NumericArray]
     num_inputs: int
@@ -59,7 +59,7 @@ class _FunctionNetwork:
         outputs, shape = np.asarray(self.function(seen)), (len(seen), self.num_outputs)
         if outputs.shape != shape or not np.isfinite(outputs).all():
             raise InvalidArgumentError(
-                f"the policy must give finite values of shape {shape} for {len(seen)} observations, got shape "
+                f"the policy must return finite values of shape {shape} for {len(seen)} observations, got shape "
                 f"{outputs.shape}{'' if outputs.shape != shape else ', not all finite'}"
             )
         return outputs
@@ -67,20 +67,20 @@ class _FunctionNetwork:
 
 @dataclass(frozen=True, eq=False)
 class PolicyDriver:
-    """Policy that drives AVs or agents without noise: it sees compact observations and returns controls of a model.
+    """Driver of AVs or agents by a policy without noise, from compact observations to controls of a vehicle model.
 
-    In the same states it sees and does the same as in an environment, up to float32 rounding. Its actions are controls
-    of its own vehicle model, so pass its seat: ``simulate(..., planner=PolicyDriver.load("driver").seat)``.
+    In the same states its observations and actions are those of an environment, up to float32 rounding. Its actions are
+    controls, so it comes with a seat: ``simulate(..., planner=PolicyDriver.load("driver").seat)``.
 
     Attributes:
         network: Network from observations to actions.
-        options: Its training options.
+        options: Options of its training.
         digest: SHA-256 of its file and options; empty for a function.
-        actions: Its kind of actions.
+        actions: Kind of its actions.
 
     Raises:
-        UnsupportedValueError: It was trained with observations or actions that simulations do not support.
-        InvalidArgumentError: The sizes of the network disagree with the options.
+        UnsupportedValueError: Its observations or actions are not supported in simulations.
+        InvalidArgumentError: The input or output size of the network does not match the options.
     """
 
     network: ActingNetwork = field(repr=False)
@@ -96,13 +96,13 @@ class PolicyDriver:
         expected = (options.layout.size, self.actions.num_outputs)
         if sizes != expected:
             raise InvalidArgumentError(
-                f"the policy takes {sizes[0]} values and gives {sizes[1]}; its options tell of {expected[0]} and "
+                f"the policy takes {sizes[0]} values and gives {sizes[1]}; its options need {expected[0]} and "
                 f"{expected[1]}"
             )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "PolicyDriver":
-        """Return the driver of a file written by ``l5kit train-rl``.
+        """Return the driver of a policy file from ``l5kit train-rl``.
 
         Only weights and options are read; pickled objects in the file are never loaded.
 
@@ -111,14 +111,14 @@ class PolicyDriver:
                 policy that ships with l5kit.
 
         Raises:
-            FileNotFoundError: There is no such file, or the training has not ended.
-            InvalidArgumentError: The file is broken, not a policy, or lacks its training options.
-            UnsupportedValueError: It was trained with observations or actions that simulations do not support.
+            FileNotFoundError: The file does not exist, or the training is not finished.
+            InvalidArgumentError: The file is broken, is not a policy, or lacks the options of its training.
+            UnsupportedValueError: Its observations or actions are not supported in simulations.
         """
         file = find_policy_file(path)
         network: ActingNetwork
         if is_onnx(file):
-            from l5kit.environment.policy_export import ExportedPolicy  # imported here, as it needs torch
+            from l5kit.environment.policy_export import ExportedPolicy  # imported here, as it imports torch
 
             network = ExportedPolicy(file)
             options = network.options
@@ -130,15 +130,15 @@ class PolicyDriver:
 
     @classmethod
     def of_function(cls, function: Callable[[Float32Array], NumericArray], options: PolicyOptions) -> "PolicyDriver":
-        """Return the driver of a policy of any library.
+        """Return the driver of a policy from any library.
 
         Args:
-            function: Takes observations, float32 (R, D), and returns actions without noise, (R, A), scaled as those of
-                the environments; for a grid, a logit of each of its actions.
-            options: Its training options.
+            function: Function from observations, float32 (R, D), to actions without noise, (R, A), scaled as in the
+                environments; for a grid, to a logit of each of its actions.
+            options: Options of its training.
 
         Raises:
-            UnsupportedValueError: It was trained with observations or actions that simulations do not support.
+            UnsupportedValueError: Its observations or actions are not supported in simulations.
         """
         options.require_simulated()
         return cls(
@@ -157,13 +157,13 @@ class PolicyDriver:
         """Return controls of the vehicle model for AVs or agents, (K, A).
 
         Raises:
-            InvalidArgumentError: The step time differs from that of its training, or it should drive agents without a
+            InvalidArgumentError: The step time differs from that of the training, or agents are to be driven without a
                 map.
         """
         actions, routes = self._decide(state)
         if isinstance(self.actions, RouteActions):
             controls = self.actions.steered(actions, state.actor_states, routes, state.step_time_s)
-            # limit the jerk like at the start of an episode, as a simulation continues a log
+            # Limit the jerk at the start of the drive, as episodes do: the simulation continues a log.
             since_start = (state.frame_indices - state.batch.starts[state.scenes])[state.actor_scenes]
             since_start_s, before_mps2 = since_start * state.step_time_s, state.actor_states.accelerations_mps2
             controls[:, 0] = begin_gently(controls[:, 0], before_mps2, since_start_s, step_s=state.step_time_s)
@@ -172,16 +172,16 @@ class PolicyDriver:
 
     @property
     def agent_seat(self) -> AgentSeat:
-        """The driver with its vehicle model for agents: vehicles that follow lanes; all others are replayed."""
+        """The driver with its vehicle model for agents: vehicles that follow lanes; other agents are replayed."""
         return AgentSeat(self, self.seat.model, AgentControl.of_traffic(tracks=find_lane_followers))
 
     @property
     def as_planner(self) -> "RoutePolicyPlanner | None":
-        """The same policy as a driver that plans poses; None if its actions are not along the route."""
+        """The same driver as a planner of poses; None if its actions are not along the route."""
         return RoutePolicyPlanner(self) if isinstance(self.actions, RouteActions) else None
 
     def _decide(self, state: TrafficState) -> tuple[NumericArray, RouteRows]:
-        """Return actions of AVs or agents, as in environments, and their routes."""
+        """Return actions of AVs or agents as in environments, and their routes."""
         if abs(state.step_time_s - self.options.step_time_s) > _STEP_SLACK_S:
             raise InvalidArgumentError(
                 f"a step of the log takes {state.step_time_s:g} s; the policy was trained with steps of "
@@ -204,13 +204,13 @@ class PolicyDriver:
 
 @dataclass(frozen=True, eq=False)
 class RoutePolicyPlanner:
-    """Policy along the route that plans: the path that its current action leads to.
+    """Planner from a policy with actions along the route: the poses that follow from its current action.
 
-    An acceleration is held for 1.5 s, after which the speed is constant; braking is held to the end, since vehicles
-    usually keep braking. Speed limits and bends limit the plan. The policy decides again in the next step.
+    An acceleration is held for 1.5 s, then the speed is kept; braking is held to the end, as its cause usually remains.
+    Speed limits and bends bound the speed throughout. Each step plans anew.
 
     Attributes:
-        policy: The policy.
+        policy: Policy that chooses the actions.
     """
 
     policy: PolicyDriver
@@ -223,7 +223,7 @@ class RoutePolicyPlanner:
         step_s, states, positions = state.step_time_s, state.actor_states, routes.positions.copy()
         poses = np.empty((len(actions), round(_PLANNED_S / step_s), 3))
         for step in range(poses.shape[1]):
-            # an acceleration ends after a while, braking does not
+            # acceleration ends after a while, braking does not
             held = actions if step * step_s < _HELD_S else np.minimum(actions, 0)
             controls = kind.steered(held, states, routes._replace(positions=positions), step_s)
             states = kind.model.step(states, controls, step_s)

@@ -1,4 +1,4 @@
-"""Export of policies as ONNX or torch programs, and reading of such files."""
+"""Export of policies: the network from observations to actions as ONNX or ``torch.export`` file, and its reader."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ _SIZES: Final = (1, 3, 8)
 
 
 class PolicyModule(nn.Module):
-    """Torch module of what :class:`~l5kit.environment.policy_file.PolicyNetwork` computes.
+    """Torch module of a :class:`~l5kit.environment.policy_file.PolicyNetwork`, with the same outputs.
 
     Args:
         network: The policy.
@@ -72,12 +72,12 @@ class ExportedPolicy:
         file: The file.
 
     Attributes:
-        options: Its training options.
+        options: Options of its training.
         num_inputs: Values of an observation.
-        num_outputs: Values of an action, or number of actions to choose from.
+        num_outputs: Values of an action, or the number of discrete actions.
 
     Raises:
-        MissingDependencyError: onnxruntime is missing.
+        MissingDependencyError: onnxruntime is not installed.
         CheckpointError: The file is broken, or not from l5kit.
         InvalidArgumentError: It is not a policy.
     """
@@ -86,12 +86,12 @@ class ExportedPolicy:
         self._network = ExportedNetwork(file)
         facts = self._network.facts
         if facts.workflow != POLICY:
-            raise InvalidArgumentError(f"{file} is an exported network of {facts.workflow}, and no policy")
+            raise InvalidArgumentError(f"{file} is an exported network of {facts.workflow}, not a policy")
         self.num_inputs, self.num_outputs = (int(each[0].shape[1]) for each in (facts.inputs, facts.outputs))
         self.options = PolicyOptions.of_json(facts.config)
 
     def act(self, seen: Float32Array) -> Float32Array:
-        """Return means of actions, or a logit of each action, (R, outputs), for observations (R, inputs)."""
+        """Return means of actions, or a logit of each discrete action, (R, outputs), for observations (R, inputs)."""
         actions: Float32Array = self._network({_SEEN: torch.from_numpy(np.ascontiguousarray(seen))})[_ACTIONS].numpy()
         return actions
 
@@ -104,24 +104,24 @@ def export_policy(
     licence: str | None = None,
     overwrite: bool = False,
 ) -> NetworkExport:
-    """Write the network of a policy as ONNX, or as a program of ``torch.export``.
+    """Write the network of a policy as ONNX, or as a ``torch.export`` program.
 
-    The input ``observations`` (B, D) are compact ones, whose columns and scales follow from the options in the
+    The input ``observations`` (B, D) are compact observations, with columns and scales given by the options in the
     metadata; the output ``actions`` (B, O) are means of actions, or logits of the actions of a grid. The file is
-    compared with torch on observations of a log, to 1e-5.
+    checked against torch, to 1e-5, on observations of a log.
 
     Args:
-        policy: As for :meth:`~l5kit.environment.policy_driver.PolicyDriver.load`.
-        target: Output file, which ends in ``.onnx`` or ``.pt2``.
+        policy: As in :meth:`~l5kit.environment.policy_driver.PolicyDriver.load`.
+        target: File to write, ``.onnx`` or ``.pt2``.
         log: Path of a log with its map.
         licence: Licence of the weights; None for that of their card.
-        overwrite: Replace an older file.
+        overwrite: Replace an existing file.
 
     Raises:
         InvalidArgumentError: The target has another suffix, or the policy is broken.
-        FileExistsError: The target exists and ``overwrite`` is not set.
+        FileExistsError: The target exists and ``overwrite`` is False.
         MissingDependencyError: A library of the extra ``onnx`` is missing.
-        NetworkExportError: The file disagrees with torch.
+        NetworkExportError: The outputs of the file differ from those of torch.
     """
     written = Path(target)
     require_target(written, suffixes=(".onnx", ".pt2"), overwrite=overwrite)
@@ -151,7 +151,7 @@ def export_policy(
 
 
 def _observations_of(log_path: str | os.PathLike[str], options: PolicyOptions, size: int) -> Float32Array:
-    """Return observations of the AV in the frames of the first scene of a log, (size, D)."""
+    """Return observations of the AV in the first frames of the first scene of a log, repeated to (size, D)."""
     files = find_dataset_files(log_path)
     log, map_api = ChunkedDataset(str(files.dataset)).open(), open_map(files)
     road = None if map_api is None else RoadMap(map_api)
@@ -163,7 +163,7 @@ def _observations_of(log_path: str | os.PathLike[str], options: PolicyOptions, s
         seen.append(sight.look(simulation.state())[0])
         simulation.step()
     if not seen:
-        raise InvalidArgumentError("log has no scene of two frames; pass one that has")
+        raise InvalidArgumentError("the first scene of the log has fewer than two frames; pass another log")
     rows: Float32Array = np.concatenate(seen)
     return rows[np.arange(size) % len(rows)]
 

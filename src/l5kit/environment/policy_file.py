@@ -1,4 +1,4 @@
-"""Policy files: weights and options of policies written by ``l5kit train-rl``, read without unpickling."""
+"""Policy file: weights and options of a policy from ``l5kit train-rl``, read without unpickling."""
 
 import io
 import json
@@ -34,28 +34,28 @@ _LAYER: Final = re.compile(r"mlp_extractor\.policy_net\.(\d+)\.weight")
 _KNOWN_SHAPE: Final = {"net_arch", "log_std_init"}
 _FEATURES: Final = "features_extractor."
 _BROKEN_ENCODER: Final = (
-    "{file} is broken (the layers that look at road users do not fit: {what}); take another file of the training"
+    "{file} is broken (the layers for road users do not fit: {what}); take another file of the training"
 )
 
 _DAMAGES: Final = (
     *(zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError),
     *(LookupError, TypeError, AttributeError, struct.error, OverflowError, MemoryError),
 )
-"""Errors of readers of zip files, JSON and weights for damaged bytes."""
+"""Errors that readers of zip files, JSON and weights raise for damaged bytes."""
 
 Layer: TypeAlias = tuple[Float32Array, Float32Array]
-"""Weights (outputs, inputs) and offsets (outputs,), float32."""
+"""Weights (outputs, inputs) and biases (outputs,), float32."""
 
 
 @dataclass(frozen=True, eq=False)
 class SetLayers:
-    """Layers of a set of rows, as :class:`~l5kit.environment.models.SetFeatures` computes them, without torch.
+    """Layers for an unordered set of rows; a :class:`~l5kit.environment.models.SetFeatures` without torch.
 
     Attributes:
         first: First layer of each row.
-        second: Second layer, with W outputs.
-        mix: Output weights, of the maximum (F, W), or of the outputs of all heads (F, heads x W).
-        query: Layer of the queries of all heads, (R, heads x W), from the AV and its route; None for the maximum.
+        second: Second layer of each row, with W outputs.
+        mix: Weights of the pooled features, (F, W), or of the attention of all heads, (F, heads x W).
+        query: Layer of the queries of all heads, (R, heads x W), from the AV and its route; None for maximum pooling.
     """
 
     first: Layer
@@ -64,11 +64,11 @@ class SetLayers:
     query: Layer | None = None
 
     def mixed(self, rows: Float32Array, is_there: Float32Array, own: Float32Array) -> Float32Array:
-        """Return features (R, F), like :meth:`SetFeatures.forward <l5kit.environment.models.SetFeatures.forward>`.
+        """Return features (R, F), as :meth:`SetFeatures.forward <l5kit.environment.models.SetFeatures.forward>` does.
 
         Args:
             rows: The rows, (R, K, columns).
-            is_there: 1 for present rows, else 0, (R, K, 1).
+            is_there: 1 for used rows, 0 for padding, (R, K, 1).
             own: Values of the AV and its route, (R, C).
         """
         # two layers for each row
@@ -79,9 +79,9 @@ class SetLayers:
         width = flat.shape[1]
         values = flat.reshape(num_rows, count, width)
         if self.query is None:
-            # zero absent rows, then take the maximum of each feature
+            # maximum of each feature, with zeros for padding
             return _times(self.mix, (values * is_there).max(axis=1))
-        # softmax over the scores of present rows and of a zero row, whose score is 0
+        # softmax over the scores of used rows and of an extra row of zeros, whose score is 0
         weights, offsets = self.query
         queries = (_times(weights, own) + offsets).reshape(num_rows, len(offsets) // width, width)
         scores = np.matmul(queries, values.transpose(0, 2, 1)) / np.float32(np.sqrt(width))
@@ -94,12 +94,12 @@ class SetLayers:
 
 @dataclass(frozen=True, eq=False)
 class CompactEncoder:
-    """Encoder of :class:`~l5kit.reinforcement.compact_features.CompactFeatures`, without torch.
+    """Encoder of compact observations; a :class:`~l5kit.reinforcement.compact_features.CompactFeatures` without torch.
 
     Attributes:
         layout: Layout of the observations.
         scales: Means and standard deviations of all columns, float32 (2, D).
-        own: The layer of the AV and its route.
+        own: Layer of the AV and its route.
         sets: Layers of each part that is a set.
     """
 
@@ -110,13 +110,13 @@ class CompactEncoder:
 
     def encode(self, seen: Float32Array) -> Float32Array:
         """Return the features (R, F) of observations (R, D)."""
-        # normalised columns; the AV and its route go through one layer
+        # normalised columns, and the layer of the AV and its route
         means, deviations = self.scales
         values = np.clip((seen - means) / deviations, -MOST_NORMALISED, MOST_NORMALISED)
         weights, offsets = self.own
         own = values[:, : weights.shape[1]]
         mixed = _times(weights, own) + offsets
-        # features of a set do not depend on the order of its rows
+        # the contribution of a set does not depend on the order of its rows
         for name, layers in self.sets.items():
             columns, shape = self.layout.parts[name]
             is_there = seen[:, columns].reshape(-1, *shape)[..., -1:]
@@ -127,11 +127,11 @@ class CompactEncoder:
 
 @dataclass(frozen=True, eq=False)
 class PolicyNetwork:
-    """Actor of a stable-baselines3 policy: linear layers with tanh between them.
+    """Actor network of stable-baselines3 in NumPy: layers of weights with tanh between them.
 
     Attributes:
-        layers: Weights (outputs, inputs) and offsets (outputs,) of each layer, float32.
-        encoder: Encodes observations for the first layer; None to use observations directly.
+        layers: Weights (outputs, inputs) and biases (outputs,) of each layer, float32.
+        encoder: Encoder of observations before the layers; None if there is none.
     """
 
     layers: tuple[Layer, ...]
@@ -139,18 +139,18 @@ class PolicyNetwork:
 
     @property
     def num_inputs(self) -> int:
-        """Number of values of an observation."""
+        """Values of an observation."""
         return int(self.layers[0][0].shape[1]) if self.encoder is None else self.encoder.scales.shape[1]
 
     @property
     def num_outputs(self) -> int:
-        """Number of values of an action, or of actions to choose from."""
+        """Values of an action, or the number of discrete actions."""
         return int(self.layers[-1][0].shape[0])
 
     def act(self, seen: Float32Array) -> Float32Array:
-        """Return means of actions, or a logit of each action, (R, outputs), for observations (R, inputs).
+        """Return means of actions, or a logit of each discrete action, (R, outputs), for observations (R, inputs).
 
-        Each row has the same bits in any batch.
+        Each row is bit-identical whatever the other rows are.
         """
         values = seen if self.encoder is None else self.encoder.encode(seen)
         for index, (weights, offsets) in enumerate(self.layers):
@@ -159,19 +159,19 @@ class PolicyNetwork:
 
 
 def _times(weights: Float32Array, rows: Float32Array) -> Float32Array:
-    """Return weights (O, I) times rows (R, I), (R, O), computed row by row, so that no row depends on others."""
+    """Return weights (O, I) times rows (R, I), (R, O), row by row, so that rows do not affect each other."""
     product: Float32Array = np.matmul(weights, rows[:, :, None])[:, :, 0]
     return product
 
 
 def find_policy_file(policy: str | os.PathLike[str]) -> Path:
-    """Return the path of a policy file.
+    """Return the file of a policy.
 
     Args:
-        policy: The file, the folder of a training, for its ``driver.zip``, or the name of a policy that ships.
+        policy: The file, the folder of a training, for its ``driver.zip``, or the name of a policy shipped with l5kit.
 
     Raises:
-        FileNotFoundError: There is no such file.
+        FileNotFoundError: The file does not exist.
         InvalidArgumentError: The folder was changed after its training.
     """
     path = checkpoint_path(policy)
@@ -184,17 +184,17 @@ def find_policy_file(policy: str | os.PathLike[str]) -> Path:
             else ("check it for spelling")
         )
         raise FileNotFoundError(f"there is no {str(file)!r}; {hint}")
-    # unfinished trainings, and those of older versions, have no receipt
+    # running trainings, and those of older versions, have no receipt
     loss = find_loss(path, needs_receipt=False)
     if loss is not None:
         raise InvalidArgumentError(
-            f"{path} is not as its training left it: {loss}; copy it anew, or name {file} to drive with that file"
+            f"{path} is not as its training left it: {loss}; copy it again, or name {file} to drive with that file"
         )
     return file
 
 
 def read_weights(file: Path) -> tuple[Mapping[str, "torch.Tensor"], PolicyOptions]:
-    """Return all weights of a policy and its training options, without unpickling the file.
+    """Return all weights of a policy and its options; pickled objects in the file are never loaded.
 
     Raises:
         InvalidArgumentError: The file is broken, or not a policy of ``l5kit train-rl``.
@@ -209,28 +209,28 @@ def read_weights(file: Path) -> tuple[Mapping[str, "torch.Tensor"], PolicyOption
 
 
 def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
-    """Return the network of a policy and its training options, from the file or from ``config.yaml`` next to it.
+    """Return the network and the options of a policy; options missing in the file come from ``config.yaml`` next to it.
 
     Raises:
-        InvalidArgumentError: The file is broken, not a policy of ``l5kit train-rl``, or lacks its training options.
-        UnsupportedValueError: It was trained with observations or actions that simulations do not support.
-        ConfigError: The configuration next to it is invalid.
+        InvalidArgumentError: The file is broken, not a policy of ``l5kit train-rl``, or lacks its options.
+        UnsupportedValueError: Its observations or actions are not supported in simulations.
+        ConfigError: The configuration next to it is wrong.
     """
     content, weights = _entries_of(file, read_arrays)
     options = _options_of(file, content)
     options.require_simulated()
     shape, encoder = content.get("policy_kwargs"), _encoder_of(file, weights, options)
-    # only the layers of the actor, without those of the critic
+    # layers of the actor only, without those of the critic
     indices = sorted(int(match[1]) for name in weights if (match := _LAYER.fullmatch(name)))
     names = [*(f"mlp_extractor.policy_net.{number}" for number in indices), "action_net"]
     is_known = encoder is not None or (isinstance(shape, dict) and shape.keys() <= _KNOWN_SHAPE)
     if not is_known or any(f"{name}.{part}" not in weights for name in names for part in ("weight", "bias")):
         raise InvalidArgumentError(
-            f"{file} has another network than l5kit train-rl makes for compact observations, which is a few layers"
+            f"{file} has another network than those of l5kit train-rl for compact observations, a few linear layers"
         )
     layers = tuple((_array_of(weights[f"{name}.weight"]), _array_of(weights[f"{name}.bias"])) for name in names)
 
-    # refuse inconsistent or non-finite weights, layer by layer
+    # raise for layers that do not fit together, or that are not finite numbers
     num_inputs: int | None = None
     for number, (weights_of_layer, offsets) in enumerate(layers):
         is_fitting = weights_of_layer.ndim == 2 and offsets.shape == weights_of_layer.shape[:1]
@@ -241,7 +241,7 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
             )
         if not (np.isfinite(weights_of_layer).all() and np.isfinite(offsets).all()):
             raise InvalidArgumentError(
-                f"{file} is broken (layer {number} has weights that are no finite float32 numbers); take another file "
+                f"{file} is broken (layer {number} has weights that are not finite float32 numbers); take another file "
                 "of the training"
             )
         num_inputs = weights_of_layer.shape[0]
@@ -274,10 +274,10 @@ def _encoder_of(file: Path, weights: Mapping[str, object], options: PolicyOption
 
 
 def _require_encoder(file: Path, encoder: CompactEncoder) -> None:
-    """Refuse an encoder with weights that are not finite or do not fit each other or the layout."""
+    """Raise if weights of an encoder do not fit together or to the layout, or are not finite."""
     layout, (own_weights, own_offsets) = encoder.layout, encoder.own
     num_own, num_features = layout.parts[SET_PARTS[0]][0].start, own_offsets.size
-    # the sizes of the offsets are the widths of the layers
+    # the widths of layers are those of their biases
     expected = {
         "own.weight": (own_weights, (num_features, num_own)),
         "own.bias": (own_offsets, (num_features,)),
@@ -291,7 +291,7 @@ def _require_encoder(file: Path, encoder: CompactEncoder) -> None:
         expected[f"{name}.second.bias"] = (second_offsets, (num_mixed,))
         if layers.query is not None:
             query, query_offsets = layers.query
-            num_mixed *= max(query_offsets.size // max(num_mixed, 1), 1)  # one or more heads
+            num_mixed *= max(query_offsets.size // max(num_mixed, 1), 1)  # of all heads, one or more
             expected[f"{name}.query"] = (query, (num_mixed, num_own))
             expected[f"{name}.query.bias"] = (query_offsets, (num_mixed,))
         expected[f"{name}.mix"] = (layers.mix, (num_features, num_mixed))
@@ -302,7 +302,7 @@ def _require_encoder(file: Path, encoder: CompactEncoder) -> None:
 
 
 def _entries_of(file: Path, load: Callable[[bytes], object]) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Return the plain metadata of a file, and its weights, which ``load`` reads."""
+    """Return the JSON content of a file, and its weights, which ``load`` reads."""
     require_regular_file(file, called="policy file")
     try:
         with zipfile.ZipFile(file) as archive:
@@ -313,7 +313,7 @@ def _entries_of(file: Path, load: Callable[[bytes], object]) -> tuple[dict[str, 
             is_whole = set(_ENTRIES) <= set(archive.namelist())
             texts = [archive.read(name) for name in _ENTRIES] if is_whole else []
         if is_whole:
-            with zipfile.ZipFile(io.BytesIO(texts[1])) as archive:  # also limits its unpacked size
+            with zipfile.ZipFile(io.BytesIO(texts[1])) as archive:  # this member is an archive, too
                 USUAL_LIMITS.require_readable(archive)
         content = json.loads(texts[0]) if is_whole else None
         weights = load(texts[1]) if is_whole else None
@@ -324,7 +324,7 @@ def _entries_of(file: Path, load: Callable[[bytes], object]) -> tuple[dict[str, 
         or not isinstance(weights, dict)
         or any(not isinstance(name, str) for name in weights)
     ):
-        raise InvalidArgumentError(f"{file} is no policy of l5kit train-rl, which holds {' and '.join(_ENTRIES)}")
+        raise InvalidArgumentError(f"{file} is not a policy of l5kit train-rl, which holds {' and '.join(_ENTRIES)}")
     return content, weights
 
 
@@ -334,13 +334,13 @@ def _options_of(file: Path, content: Mapping[str, Any]) -> PolicyOptions:
     config = file.parent / "config.yaml"
     if not config.is_file():
         raise InvalidArgumentError(
-            f"{file} does not say what it was trained with, and there is no {config.name} beside it; name the file in "
-            "the folder of its training"
+            f"{file} does not say what it was trained with, and there is no {config.name} next to it; name the file "
+            "in the folder of its training"
         )
     return PolicyOptions.of_cfg(load_config_data(str(config)))
 
 
 def _array_of(values: object) -> Float32Array:
-    """Return weights as an array; NaN if they are not numeric."""
+    """Return weights as an array; NaN for other objects."""
     none: Float32Array = np.full((1, 1), np.nan, np.float32)
     return values if isinstance(values, np.ndarray) else none

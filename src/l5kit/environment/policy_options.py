@@ -1,4 +1,4 @@
-"""Options of a policy: its observations and actions in training, stored in the policy file."""
+"""Options of a policy: observations and actions of its training, stored in the policy file."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 
 POLICY_OPTIONS: Final = "l5kit_options"
-"""Attribute of a stable-baselines3 algorithm that its file stores."""
+"""Attribute of an algorithm of stable-baselines3 that is saved in its file."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class PolicyOptions:
     Attributes:
         observation: Kind of observations, as in ``gym_params``.
         actions: Kind of actions, as in ``gym_params``.
-        step_time_s: Duration of a step, seconds.
-        threshold: Agents count if the probability of their label is above this.
+        step_time_s: Seconds of a step.
+        threshold: Least label probability, exclusive, for an agent to be of its class.
         layout: Sizes of compact observations.
     """
 
@@ -36,7 +36,7 @@ class PolicyOptions:
 
     @classmethod
     def of_cfg(cls, cfg: Config) -> "PolicyOptions":
-        """Return the options of the environments of a configuration.
+        """Return the options of the environments in a configuration.
 
         Raises:
             ConfigError: A key is missing or wrong.
@@ -52,16 +52,16 @@ class PolicyOptions:
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> "PolicyOptions":
-        """Return options from the result of :meth:`as_json`.
+        """Return options from the output of :meth:`as_json`.
 
         Raises:
-            InvalidArgumentError: They are from another version of l5kit, or a value is wrong.
+            InvalidArgumentError: They are of another version of l5kit, or a value is invalid.
         """
         try:
             read = cls(**{**content, "layout": CompactLayout(**content["layout"])})
             checked = replace(read, step_time_s=float(read.step_time_s), threshold=float(read.threshold))
             if not (0 < checked.step_time_s < math.inf and math.isfinite(checked.threshold)):
-                raise ValueError("step_time_s and threshold are finite, and a step takes time")
+                raise ValueError("step_time_s must be finite and above 0, threshold finite")
             return checked
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
@@ -69,22 +69,22 @@ class PolicyOptions:
             ) from error
 
     def require_simulated(self) -> None:
-        """Refuse options with which a policy cannot drive in a simulation.
+        """Raise if a policy with these options cannot drive in a simulation.
 
         Raises:
-            UnsupportedValueError: Simulations do not support these options; the message lists those they support.
+            UnsupportedValueError: The options are not supported; the message lists those that are.
         """
         if self.observation != "compact" or self.actions not in MODEL_ACTIONS:
             raise UnsupportedValueError(
-                f"the policy was trained with observation {self.observation!r} and actions {self.actions!r}; in a "
-                "simulation those drive that were trained with gym_params.observation compact and gym_params.actions "
+                f"the policy was trained with observation {self.observation!r} and actions {self.actions!r}; a "
+                "simulation needs gym_params.observation compact and gym_params.actions "
                 f"{', '.join(MODEL_ACTIONS)}"
             )
 
     def as_json(self) -> JsonObject:
-        """Return the options as JSON."""
+        """Return the options as a JSON object."""
         return asdict(self)
 
     def keep_in(self, model: object) -> None:
-        """Store the options in an algorithm, and so in its file."""
+        """Store the options in an algorithm, so that they are saved in its file."""
         setattr(model, POLICY_OPTIONS, self.as_json())

@@ -1,4 +1,4 @@
-"""Registration of the environment with Gymnasium on import, if installed, and the factory of ``make_vec``."""
+"""Registration of the environment with Gymnasium, done on import if it is installed, and the ``make_vec`` entry."""
 
 import importlib.util
 import inspect
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
 ENVIRONMENT_ID = "L5-CLE-v0"
-"""The id for ``gymnasium.make``, as in L5Kit 1.5."""
+"""Id for ``gymnasium.make``, as in L5Kit 1.5."""
 
 
 def make_vector_env(*args: Any, device: object = None, **kwargs: Any) -> "VectorEnv[Any, Any, Any]":
-    """Return environments that step together.
+    """Return many environments that are stepped in one call.
 
     Args:
-        *args: Arguments of the class of the environments.
+        *args: Arguments of the environment class.
         device: ``cuda`` or ``cpu`` for a :class:`~l5kit.environment.device.device_env.DeviceVectorEnv`, with tensors in
-            and out; None for a :class:`~l5kit.environment.envs.vector_env.L5VectorEnv`, with NumPy arrays.
-        **kwargs: Arguments of the class of the environments.
+            and out; None for a :class:`~l5kit.environment.envs.vector_env.L5VectorEnv`, with arrays of NumPy.
+        **kwargs: Arguments of the environment class.
 
     Raises:
-        UnsupportedValueError: An option is requested that environments on a device do not have.
+        UnsupportedValueError: An argument is not supported on a device.
     """
-    from l5kit.environment.envs.vector_env import L5VectorEnv  # imported here, as the package imports this module
+    from l5kit.environment.envs.vector_env import L5VectorEnv  # imported here to avoid a cycle
 
     if device is None:
         return L5VectorEnv(*args, **kwargs)
@@ -33,7 +33,7 @@ def make_vector_env(*args: Any, device: object = None, **kwargs: Any) -> "Vector
 
     from l5kit.environment.device.device_env import DeviceVectorEnv
 
-    # drop arguments of the other class with their default value, and refuse other values
+    # drop arguments of the other class that have its default, raise for other values
     known = inspect.signature(DeviceVectorEnv).parameters
     elsewhere = inspect.signature(L5VectorEnv).parameters
     for name in [name for name in kwargs if name in elsewhere and name not in known]:
@@ -41,8 +41,8 @@ def make_vector_env(*args: Any, device: object = None, **kwargs: Any) -> "Vector
         usual = elsewhere[name].default
         if value != usual and not (name == "autoreset_mode" and value == AutoresetMode.NEXT_STEP.value):
             raise UnsupportedValueError(
-                f"{name} is {value!r}, but environments on a device have {usual!r} only; leave it out, or leave device "
-                "out for environments on the processor"
+                f"{name} is {value!r}, but environments on a device only support {usual!r}; leave it out, or leave "
+                "device out for environments on the processor"
             )
     return DeviceVectorEnv(*args, device=device, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Rewards of the environment, from the distance between the AV and its logged pose."""
+"""Rewards of the environment for small displacements of the AV from the log."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -20,24 +20,24 @@ _DISPLACEMENT, _YAW = "displacement_error_l2", "yaw_error_closest_angle"
 
 
 class SimulatedStates(Protocol):
-    """Protocol of the episode data that rewards read: simulated and recorded states of the AV, (N, 7)."""
+    """Protocol of the episode that a reward reads: simulated and recorded states of the AV, (N, 7)."""
 
     simulated_ego_states: torch.Tensor
     recorded_ego_states: torch.Tensor
 
     def get_scene_id(self) -> int:
-        """Return the scene."""
+        """Return the id of the scene."""
         ...
 
 
 @dataclass(frozen=True)
 class StatesOfScene:
-    """The AV of a scene in some frames; other attributes are read from the output, for metrics that need more.
+    """States of the AV in some frames of a scene; other attributes are those of the output, for metrics that need more.
 
     Attributes:
         scene_id: The scene.
-        simulated_ego_states: As simulated, (N, 7).
-        recorded_ego_states: As recorded, (N, 7).
+        simulated_ego_states: Simulated states, (N, 7).
+        recorded_ego_states: Recorded states, (N, 7).
         output: The output of the whole scene.
     """
 
@@ -47,17 +47,17 @@ class StatesOfScene:
     output: SimulatedStates
 
     def get_scene_id(self) -> int:
-        """Return the scene."""
+        """Return the id of the scene."""
         return self.scene_id
 
     def __getattr__(self, name: str) -> Any:
-        if name == "output" or name.startswith("__"):  # missing while an object is copied or unpickled
+        if name == "output" or name.startswith("__"):  # not set yet while an object is copied or unpickled
             raise AttributeError(name)
         return getattr(self.output, name)
 
 
 class Reward(ABC):
-    """Protocol of the reward of a step of an episode.
+    """Base of rewards for the steps of an episode.
 
     Attributes:
         reward_prefix: Name of the reward.
@@ -67,31 +67,31 @@ class Reward(ABC):
 
     @abstractmethod
     def reset(self) -> None:
-        """Begin an episode."""
+        """Reset the reward for a new episode."""
 
     @abstractmethod
     def get_reward(self, frame_index: int, simulated_outputs: Sequence[Any]) -> dict[str, float]:
-        """Return the reward of the step from a frame to the next.
+        """Return the reward of the step from one frame to the next.
 
         Args:
-            frame_index: The frame in which the step started; the AV is now in the next one.
-            simulated_outputs: The episode so far, as the only item; its attributes are those of
-                :class:`l5kit.environment.envs.l5_env.EpisodeOutputGym`.
+            frame_index: Frame before the step; the AV is in the next one now.
+            simulated_outputs: The episode so far, as the only item; see
+                :class:`l5kit.environment.envs.l5_env.EpisodeOutputGym` for its attributes.
 
         Returns:
-            ``total`` and, for the ``info`` of this environment, ``distance`` and ``yaw``; further keys are allowed.
+            ``total`` and, for the ``info`` of the environment, ``distance`` and ``yaw``; more keys are allowed.
         """
 
 
 class L2DisplacementYawReward(Reward):
-    """Negative distance from the logged position, and negative difference from the logged heading.
+    """Negative distance from the logged position plus negative difference from the logged heading.
 
     Args:
         reward_prefix: Name of the reward.
-        metric_set: Has the metrics ``displacement_error_l2`` and ``yaw_error_closest_angle``; None for these alone.
-        enable_clip: Whether distances count up to a threshold only.
-        rew_clip_thresh: That threshold, metres.
-        use_yaw: Whether the heading counts.
+        metric_set: Metric set with ``displacement_error_l2`` and ``yaw_error_closest_angle``; None for these only.
+        enable_clip: Whether distances are clipped.
+        rew_clip_thresh: Largest distance then, metres.
+        use_yaw: Whether the heading is included.
         yaw_weight: Weight of a radian, in metres.
 
     Raises:
@@ -119,15 +119,15 @@ class L2DisplacementYawReward(Reward):
                 )
 
     def reset(self) -> None:
-        """Forget the results of the metric set."""
+        """Reset the metric set."""
         self.metric_set.reset()
 
     @staticmethod
     def slice_simulated_output(index: int, simulated_outputs: Sequence[SimulatedStates]) -> list[StatesOfScene]:
-        """Return the states of one frame of the first output, which is not changed.
+        """Return the states of one frame of the first output, without changing the output.
 
         Raises:
-            InvalidArgumentError: There is no output, or no such frame.
+            InvalidArgumentError: There is no output, or the frame does not exist.
         """
         if len(simulated_outputs) == 0:
             raise InvalidArgumentError("simulated_outputs must hold an output, got none")
@@ -141,7 +141,7 @@ class L2DisplacementYawReward(Reward):
         return [StatesOfScene(output.get_scene_id(), simulated, recorded, output)]
 
     def get_reward(self, frame_index: int, simulated_outputs: Sequence[SimulatedStates]) -> dict[str, float]:
-        """Return ``total``, ``distance`` and ``yaw`` of the frame after a step, all at most 0."""
+        """Return ``total``, ``distance`` and ``yaw`` of the frame after a step, all of them 0 or less."""
         sliced = self.slice_simulated_output(frame_index + 1, simulated_outputs)
         self.metric_set.evaluate(sliced)
         if self.has_usual_metrics:
@@ -156,7 +156,7 @@ class L2DisplacementYawReward(Reward):
 
     @property
     def has_usual_metrics(self) -> bool:
-        """Whether the metrics are those of l5kit, which :meth:`of_states` computes."""
+        """Whether the metric set is the default one, which :meth:`of_states` can compute directly."""
         return type(self.metric_set) is L2DisplacementYawMetricSet
 
     def of_states(
@@ -166,24 +166,24 @@ class L2DisplacementYawReward(Reward):
         recorded_m: FloatArray,
         recorded_yaws_rad: Float32Array,
     ) -> dict[str, Float64Array]:
-        """Return ``total``, ``distance`` and ``yaw`` of N scenes in one frame, float64 (N,), without the metric set.
+        """Return ``total``, ``distance`` and ``yaw`` of N scenes in a frame, float64 (N,), without the metric set.
 
         Args:
             simulated_m: World x and y of the AVs, (N, 2).
             simulated_yaws_rad: Their headings, (N,).
-            recorded_m: World x and y as recorded.
-            recorded_yaws_rad: Headings as recorded.
+            recorded_m: World x and y of the recorded AVs, (N, 2).
+            recorded_yaws_rad: Their headings, (N,).
         """
-        # in float32, like the metrics on tensors
+        # in float32, as the metrics do on tensors
         offsets_m = (simulated_m - recorded_m).astype(np.float32)
         displacements_m = np.sqrt(offsets_m[:, 0] * offsets_m[:, 0] + offsets_m[:, 1] * offsets_m[:, 1])
-        turn = np.float32(2 * np.pi)  # as in closest_angle_error, which takes tensors
+        turn = np.float32(2 * np.pi)  # as in closest_angle_error, without tensors
         wrapped_rad = np.fmod(recorded_yaws_rad - simulated_yaws_rad, turn)
         turns_rad = np.abs(np.fmod(2 * wrapped_rad, turn) - wrapped_rad)
         return self._weighted(displacements_m.astype(np.float64), turns_rad.astype(np.float64))
 
     def _weighted(self, displacements_m: Float64Array, turns_rad: Float64Array) -> dict[str, Float64Array]:
-        """Return rewards and their terms from errors (N,)."""
+        """Return the reward and its terms for errors (N,)."""
         distance = -displacements_m
         if self.enable_clip:
             distance = np.maximum(distance, -float(self.rew_clip_thresh))

@@ -1,4 +1,4 @@
-"""Adapter to stable-baselines3: a Gymnasium vector environment as the ``VecEnv`` of its algorithms."""
+"""Stable-baselines3 adapter: a vector environment of Gymnasium as a ``VecEnv`` for its algorithms."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ _DIGITS = 6
 
 
 class StableBaselinesVecEnv(VecEnv):
-    """Gymnasium vector environment with the interface of stable-baselines3.
+    """Vector environment of Gymnasium as a ``VecEnv`` of stable-baselines3.
 
-    Environments are only handled one by one at the ends of episodes. There, ``infos[i]`` has ``terminal_observation``;
-    ``TimeLimit.truncated``; ``episode``, with the return ``r``, the steps ``l`` and the seconds since the adapter was
-    made ``t``, so no ``Monitor`` is needed; and the infos of the last step. Other infos are empty.
+    Work for single environments is only done at the ends of episodes. There, ``infos[i]`` has ``terminal_observation``;
+    ``TimeLimit.truncated``; ``episode``, with the return ``r``, the steps ``l`` and the seconds since the creation of
+    the adapter ``t``, so that no ``Monitor`` is needed; and the infos of the last step. All other infos are empty.
 
     Args:
         env: Environments with ``autoreset_mode="SameStep"``. Observations are arrays or dictionaries of arrays.
@@ -34,18 +34,18 @@ class StableBaselinesVecEnv(VecEnv):
     Attributes:
         env: Environments with ``autoreset_mode="SameStep"``.
         step_infos: Infos of the last step, arrays (N,) and masks by name.
-        stepped_s: Total seconds of steps of the environments.
+        stepped_s: Total seconds spent in steps of the environments.
 
     Raises:
-        InvalidArgumentError: The environments have another autoreset mode.
+        InvalidArgumentError: The environments have another ``autoreset_mode``.
     """
 
     def __init__(self, env: _VectorEnv) -> None:
         mode = env.metadata.get("autoreset_mode")
         if mode is not AutoresetMode.SAME_STEP:
             raise InvalidArgumentError(
-                f"env has autoreset_mode {getattr(mode, 'value', mode)!r}, but stable-baselines3 wants the next "
-                "episode in the step that ends one; make it with autoreset_mode='SameStep'"
+                f"env has autoreset_mode {getattr(mode, 'value', mode)!r}, but stable-baselines3 needs the next "
+                "episode to begin in the step that ends one; make it with autoreset_mode='SameStep'"
             )
         self.env = env
         self.step_infos: JsonObject = {}
@@ -58,13 +58,13 @@ class StableBaselinesVecEnv(VecEnv):
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
 
     def reset(self) -> VecEnvObs:
-        """Start all episodes, with the seeds and options set since the last time.
+        """Start all episodes, with the seeds and options set since the last reset.
 
         Raises:
-            InvalidArgumentError: Environments were given different options.
+            InvalidArgumentError: The options of environments differ.
         """
         if any(each != self._options[0] for each in self._options):
-            raise InvalidArgumentError("the options of environments differ; all of them take the same")
+            raise InvalidArgumentError("the options of environments differ; pass the same for all")
         seeds = None if all(each is None for each in self._seeds) else self._seeds
         observations, _ = self.env.reset(seed=seeds, options=self._options[0] or None)  # type: ignore[arg-type]
         self._returns[:], self._lengths[:], self._actions = 0.0, 0, None
@@ -73,14 +73,14 @@ class StableBaselinesVecEnv(VecEnv):
         return self._owned(observations)
 
     def step_async(self, actions: NumericArray) -> None:
-        """Set the actions of the next step, one for each environment: (N, A), or (N,) for discrete ones."""
+        """Store the actions of the next step, one for each environment: (N, A), or (N,) for discrete actions."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
         """Step all environments.
 
         Returns:
-            Observations, of the next episode if one has ended; rewards float32 (N,); ends (N,); infos.
+            Observations, of the next episode after an end; rewards float32 (N,); ends (N,); infos.
 
         Raises:
             EpisodeEndedError: There are no actions.
@@ -108,14 +108,14 @@ class StableBaselinesVecEnv(VecEnv):
         self.env.close()
 
     def render(self, mode: str | None = None) -> NumericArray | None:  # noqa: ARG002
-        """Return None, as many environments are not rendered."""
+        """Return None: vector environments are not drawn."""
         return None
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute for each environment; of an array (N, ...), its row.
+        """Return an attribute once for each environment; for an array (N, ...), the row of each.
 
         Raises:
-            AttributeError: There is no such attribute.
+            AttributeError: The attribute does not exist.
         """
         value = _getattr_of(self.env, attr_name)
         has_rows = isinstance(value, np.ndarray) and value.ndim > 0 and len(value) == self.env.num_envs
@@ -125,7 +125,7 @@ class StableBaselinesVecEnv(VecEnv):
         """Set an attribute that all environments share.
 
         Raises:
-            InvalidArgumentError: Only some environments are given.
+            InvalidArgumentError: ``indices`` selects only some environments.
         """
         require_all(self, indices, f"set_attr({attr_name!r})")
         setattr(self.env.unwrapped, attr_name, value)
@@ -133,11 +133,11 @@ class StableBaselinesVecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call a method of the vector environment once, and return its result for each environment.
+        """Call a method of the vector environment once, and return the result once for each environment.
 
         Raises:
-            AttributeError: There is no such method.
-            InvalidArgumentError: Only some environments are given.
+            AttributeError: The method does not exist.
+            InvalidArgumentError: ``indices`` selects only some environments.
         """
         require_all(self, indices, f"env_method({method_name!r})")
         return [_getattr_of(self.env, method_name)(*method_args, **method_kwargs)] * self.num_envs
@@ -145,7 +145,7 @@ class StableBaselinesVecEnv(VecEnv):
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: Any = None
     ) -> list[bool]:
-        """Return True for ``Monitor``, whose function is built in, and False for other wrappers."""
+        """Return True for ``Monitor``, which this adapter replaces, and False for other wrappers."""
         return [issubclass(wrapper_class, Monitor) for _ in self._indices_of(indices)]
 
     def _end_of(self, index: int, step_infos: Mapping[str, Any], *, is_cut: bool) -> JsonObject:
@@ -167,7 +167,7 @@ class StableBaselinesVecEnv(VecEnv):
         }
 
     def _owned(self, observations: _Observation) -> VecEnvObs:
-        """Return copies of observations that the next step would overwrite, as algorithms keep them."""
+        """Return observations that later steps do not overwrite, as algorithms keep them."""
         if not self._is_shared:
             return observations
         if isinstance(observations, dict):
@@ -179,10 +179,10 @@ class StableBaselinesVecEnv(VecEnv):
 
 
 def require_all(environments: VecEnv, indices: VecEnvIndices, call: str) -> None:
-    """Refuse a call for some environments, as all of them are one object.
+    """Raise if a call is for some environments only, as all of them are one object.
 
     Raises:
-        InvalidArgumentError: It is such a call.
+        InvalidArgumentError: ``indices`` selects only some environments.
     """
     if set(environments._get_indices(indices)) != set(range(environments.num_envs)):
         raise InvalidArgumentError(
@@ -191,12 +191,12 @@ def require_all(environments: VecEnv, indices: VecEnvIndices, call: str) -> None
 
 
 def _getattr_of(env: _VectorEnv, name: str) -> Any:
-    """Return an attribute of an environment, or of what it wraps."""
+    """Return an attribute of an environment, or else of its unwrapped environment."""
     return getattr(env if hasattr(env, name) else env.unwrapped, name)
 
 
 def _info_of(infos: Mapping[str, Any], index: int) -> JsonObject:
-    """Return the infos of one environment from those of Gymnasium, arrays (N,) and masks."""
+    """Return the infos of one environment from infos of Gymnasium, arrays (N,) and masks."""
     info: JsonObject = {}
     for name, value in infos.items():
         mask = infos.get(f"_{name}")

@@ -1,4 +1,4 @@
-"""Set-up of environments: the inputs named in a configuration, and options that override it."""
+"""Set-up of environments: opened inputs of a configuration, and the arguments that override it."""
 
 import math
 from collections.abc import Collection
@@ -60,9 +60,9 @@ ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
 REWARDS = ("displacement", "driving")
 OTHERS = ("log", *POPULATIONS_BY_PARAMETERS)
 SELF_PLAY = "policy"
-"""Setting of configurations of trainings for road users that are driven by the trained policy."""
+"""Value of ``others`` in training configurations: the policy in training also drives other vehicles."""
 BESIDE_POLICY = "idm"
-"""Driver with ``SELF_PLAY`` of vehicles not driven by the policy: in scenes with only the AV, or while waiting."""
+"""Driver of vehicles that the policy does not drive with ``SELF_PLAY``: those waiting for it, or with AVs alone."""
 ENDS = get_args(EndName)
 _NO_PICTURE = {
     "raster_size": [1, 1],
@@ -75,10 +75,10 @@ _METHODS = {"actions": ("space", "checked", "begin", "move"), "reward": ("terms"
 
 @dataclass
 class SimulationConfigGym(SimulationConfig):
-    """Settings of an episode: its first frame gives the speed, and actions begin in the second.
+    """Options of the simulation of an episode; its first frame only gives the speed, actions begin in the second.
 
     Attributes:
-        num_simulation_steps: Number of frames; None for the whole scene. An episode has two steps less.
+        num_simulation_steps: Number of frames; None for all of the scene. An episode has two steps fewer.
     """
 
     use_agents_gt: bool = True
@@ -87,25 +87,25 @@ class SimulationConfigGym(SimulationConfig):
 
 @dataclass(frozen=True)
 class EnvironmentOptions:
-    """Options of an environment besides the data; None for the value of the configuration.
+    """Options of an environment besides its data; None means the value of the configuration.
 
     Attributes:
         observation: ``raster``, ``vectors`` or ``compact``.
         actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``, ``route``,
             ``route_emergency``, or an object.
-        reward: ``displacement`` or ``driving``, or your own reward.
+        reward: ``displacement`` or ``driving``, or an object.
         others: Driver of other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``.
         ends_at: Failures that end an episode early: ``collision``, ``off_road``, ``red_light``, ``time_to_collision``.
         rescale_action: Whether poses and kinematic actions are scaled.
         acceleration_per_step: Whether kinematic acceleration is scaled by the square of the step time.
         kin_model: Limits of the unicycle that kinematic actions move.
-        randomize_start: Whether training episodes start in random frames; None for the value of the configuration.
-        strict: Whether a damaged scene is an error. Otherwise it is left out with a warning.
-        draws: Whether pictures other than the observations are rendered.
+        randomize_start: Whether training episodes start at a random frame; None for the configuration.
+        strict: Whether a damaged scene is an error. Else it is skipped with a warning.
+        draws: Whether pictures are drawn in addition to the observations.
         has_actors: Whether logged vehicles may receive actions.
 
     Raises:
-        InvalidArgumentError: A value is none of these.
+        InvalidArgumentError: A value is not supported.
     """
 
     observation: str | None = None
@@ -139,7 +139,7 @@ class EnvironmentOptions:
             if value not in (None, *known) if isinstance(value, str | None) else not is_own:
                 own = f", or an object with {', '.join(methods)}" if methods else ""
                 if name == "others" and isinstance(value, str) and value in POPULATIONS:
-                    own += "; those who give way or change lanes drive in simulations only"
+                    own += "; drivers that give way or change lanes are only supported in simulations"
                 raise InvalidArgumentError(
                     f"{name} is {value!r}{did_you_mean(value, known)}; it must be one of {', '.join(known)}{own}"
                 )
@@ -154,23 +154,23 @@ class EnvironmentOptions:
 
     @property
     def is_legacy(self) -> bool:
-        """Whether these, completed, are the environment of L5Kit 1.5, whose only choice were the actions."""
+        """Whether the completed options are the environment of L5Kit 1.5, which only offered a choice of actions."""
         is_usual = (self.observation, self.reward, self.others) == ("raster", "displacement", "log")
         return is_usual and self.actions in ("poses", "kinematic")
 
 
 @dataclass(frozen=True)
 class EnvironmentParts:
-    """Inputs that all environments of a configuration share.
+    """Parts that all environments of a configuration share.
 
     Attributes:
         cfg: The configuration.
-        params: Its scenes and starts.
+        params: Its parameters of scenes and starts.
         options: Observation, action and reward options.
-        sim_cfg: Episode length, default start frame, and which agents are simulated.
-        train: Whether episodes are drawn from the training data; those of validation start in a given frame.
+        sim_cfg: Episode length, default start frame and simulated agents.
+        train: Whether episodes are of the training data; validation episodes start at the requested frame.
         data_manager: The data manager.
-        log: The log of the episodes.
+        log: Log of the episodes.
     """
 
     cfg: JsonObject
@@ -196,12 +196,13 @@ class EnvironmentParts:
         Args:
             env_config_path: YAML file.
             dmg: The data manager; None for the folder of ``L5KIT_DATA_FOLDER``.
-            sim_cfg: Simulation settings, copied; None for the number of frames of the configuration.
-            train: Whether episodes are drawn from the training data; always true with ``gym_params.overfit``.
-            options: Options that override it.
+            sim_cfg: Options of the simulation, copied; None for the defaults and the number of frames of the
+                configuration.
+            train: Whether episodes are of the training data; always true with ``gym_params.overfit``.
+            options: Options that override the configuration.
 
         Raises:
-            InvalidArgumentError: There is no configuration, or options exclude each other.
+            InvalidArgumentError: The configuration is missing, or options do not fit each other.
             UnsupportedValueError: Options cannot be combined.
             ConfigError: A key is missing or wrong.
         """
@@ -215,7 +216,7 @@ class EnvironmentParts:
         loader = "train_data_loader" if train or params.overfit else "val_data_loader"
         log = ChunkedDataset(data_manager.require(cfg[loader]["key"])).open()
 
-        # missing options are those of the configuration
+        # options that are None take the values of the configuration
         requested = options or EnvironmentOptions()
         names = ("observation", "actions", "reward", "others", "ends_at")
         missing = {name: getattr(params, name) for name in names if getattr(requested, name) is None}
@@ -231,17 +232,17 @@ class EnvironmentParts:
 
     @cached_property
     def rasterizer(self) -> Rasterizer:
-        """Rasterizer of the observations; a stub if they are no rasters."""
+        """Rasterizer of observations; a stub if they are not images."""
         return build_rasterizer(self._picture_cfg, self.data_manager)
 
     @cached_property
     def dataset(self) -> EgoDataset:
-        """Samples of the log with rasters."""
+        """Samples of the log with images."""
         return EgoDataset(self._picture_cfg, self.log, self.rasterizer)
 
     @property
     def _picture_cfg(self) -> JsonObject:
-        """The configuration, with a stub raster, 1x1 by default, if no raster is needed."""
+        """The configuration; if no raster is needed, with a stub of 1x1 pixels by default."""
         if self.options.observation == "raster" or self.options.draws:
             return self.cfg
         of_nothing = {**_NO_PICTURE, **self.cfg["raster_params"], "map_type": "stub_debug"}
@@ -253,10 +254,10 @@ class EnvironmentParts:
 
     @cached_property
     def road(self) -> RoadMap | None:
-        """The semantic map, of many maps those of the scenes of the log; None if the configuration has none.
+        """The semantic map, or the joined maps of the scenes of the log; None if the configuration has none.
 
         Raises:
-            InvalidArgumentError: The scenes are on more maps than can be joined.
+            InvalidArgumentError: The scenes are on too many maps.
         """
         if not self.cfg["raster_params"].get("semantic_map_key"):
             return None
@@ -265,10 +266,10 @@ class EnvironmentParts:
 
     @cached_property
     def bank(self) -> SceneBank | None:
-        """Scenes as arrays; None if road users and routes are not needed."""
+        """Scenes as arrays; None if no part needs road users or routes."""
         options = self.options
-        # rasters and vectors with replayed traffic, rewarded by the distance from the log, need no arrays of scenes,
-        # unless actions follow the route
+        # rasters and vectors of logged traffic with the displacement reward need no arrays of scenes, unless actions
+        # follow the route
         is_logged = options.reward == "displacement" or isinstance(options.reward, DisplacementReward)
         needs_no_route = options.actions not in ROUTE_ACTIONS and not isinstance(options.actions, RouteActions)
         if options.observation != "compact" and options.others == "log" and is_logged and needs_no_route:
@@ -290,7 +291,7 @@ class EnvironmentParts:
 
     @property
     def step_time_s(self) -> float:
-        """Duration of a step, seconds."""
+        """Seconds of a step."""
         return float(self.cfg["model_params"]["step_time"])
 
     @cached_property
@@ -302,10 +303,10 @@ class EnvironmentParts:
 
     @cached_property
     def choice(self) -> EpisodeChoice:
-        """Rules by which episodes are drawn.
+        """Rules for drawing episodes.
 
         Raises:
-            InvalidArgumentError: The log does not have the scenes.
+            InvalidArgumentError: The log does not have enough scenes.
         """
         params, lengths, wanted = self.params, frames_of_scenes(self.log), self.options.randomize_start
         requested = params.max_scene_id if self.train else params.max_val_scene_id
@@ -328,12 +329,12 @@ class EnvironmentParts:
         )
 
     def _require_sound(self, scene: int) -> None:
-        """Refuse a damaged scene: one that cannot be read or, with a bank, one whose road users cannot be.
+        """Raise if a scene is damaged: its records cannot be read or, with a bank, its road users are invalid.
 
         Raises:
             CorruptedDataError: There are no frames, an interval is wrong, a file is damaged or missing, or a pose of
-                the AV is not finite or too far away. With a bank also: a value of a road user is not finite or absurd,
-                a frame has a track twice, or times do not increase.
+                the AV is not finite or too far away. With a bank also: a value of a road user is not finite or out of
+                range, a frame has a track twice, or timestamps do not increase.
         """
         log = self.log
         require_readable_scene(log, scene)
@@ -350,13 +351,13 @@ class EnvironmentParts:
             self.bank.prepare(np.array([scene]))
 
     def simulator(self, simnet_model_path: str | None) -> ClosedLoopSimulator:
-        """Return the simulator of agents that do not follow the log.
+        """Return the simulator of agents that leave the log.
 
         Args:
-            simnet_model_path: TorchScript file of the network that drives them; required if there are such agents.
+            simnet_model_path: TorchScript file of the network that drives them; required if there are any.
 
         Raises:
-            InvalidArgumentError: It is missing, or the AV should be replayed.
+            InvalidArgumentError: The file is missing, or the AV is to be replayed.
             UnsupportedValueError: The observation or reward does not support such agents.
         """
         sim_cfg, device, model = self.sim_cfg, torch.device("cpu"), None
@@ -372,10 +373,10 @@ class EnvironmentParts:
         return ClosedLoopSimulator(sim_cfg, self.dataset, device, model_agents=model, mode=ClosedLoopSimulatorModes.GYM)
 
     def scene_slot(self, simulator: ClosedLoopSimulator | None, *, moves_ego: bool) -> SceneSlot:
-        """Return the frames of one episode, which can be simulated.
+        """Return the frames of one episode, for simulation.
 
         Args:
-            simulator: Drives agents; None otherwise.
+            simulator: Simulator of agents; None if they are driven elsewhere.
             moves_ego: Whether the AV leaves the log.
         """
         return SceneSlot(
@@ -388,7 +389,7 @@ class EnvironmentParts:
         )
 
     def slots(self, num_envs: int, simnet_model_path: str | None) -> LogSlots | SceneSlots | None:
-        """Return the frames of N episodes; None if records are not needed. Arguments as in :meth:`simulator`."""
+        """Return the frames of N episodes, None if no part reads records; arguments as in :meth:`simulator`."""
         is_logged = self.sim_cfg.use_agents_gt
         if is_logged and not self.sim_cfg.disable_new_agents:
             is_seen = self.options.observation != "compact"
@@ -398,7 +399,7 @@ class EnvironmentParts:
         return SceneSlots(num_envs, make_slot, None if is_logged else simulator)
 
     def actions(self, num_envs: int) -> ActionKind:
-        """Return the kind of actions, with scales measured in the log for poses."""
+        """Return the kind of actions; poses with scales that are measured in the log."""
         kind, options = self.options.actions, self.options
         if not isinstance(kind, str):
             assert kind is not None
@@ -419,7 +420,7 @@ class EnvironmentParts:
             return DrivingReward(DrivingWeights(**vars(self.params.driving)), ends_at=self.options.ends_at or ())
         if isinstance(reward, str) or reward is None:
             return DisplacementReward()
-        return deepcopy(reward) if isinstance(reward, DrivingReward) else reward  # it has state for its slots
+        return deepcopy(reward) if isinstance(reward, DrivingReward) else reward  # it keeps state of its slots
 
     @property
     def ego_size_m(self) -> tuple[float, float]:
@@ -442,8 +443,8 @@ class EnvironmentParts:
             num_envs: N.
             actions: Actions that move the AVs.
             reward: The reward of steps.
-            log: The frames of the episodes; None if records are not needed.
-            num_threads: Number of threads that run kernels.
+            log: Frames of the episodes; None if no part reads records.
+            num_threads: Number of threads for kernels.
         """
         roads = None
         if self.bank is not None:
@@ -457,7 +458,7 @@ class EnvironmentParts:
             assert log is not None
             view = LogView(log, vector_space(log.dataset))
         else:
-            # a raster (C, H, W), float32 from 0 to 1, or bytes if the rasterizer makes bytes
+            # images (C, H, W), float32 from 0 to 1, or bytes if the rasterizer returns these
             assert log is not None
             width, height = RasterGeometry.from_cfg(self.cfg).raster_size_px
             shape = (self.rasterizer.num_channels(), height, width)
@@ -482,15 +483,15 @@ class EnvironmentParts:
         slot: int = 0,
         frames_per_action: int = 1,
     ) -> ActorEpisode:
-        """Return an episode with vehicle actors, which has not begun.
+        """Return an episode with the AV and other vehicles as actors; it has not begun.
 
         Args:
-            kind: Kind of the actions of all actors.
-            num_vehicles: Maximum number of acting vehicles.
+            kind: Actions of all actors.
+            num_vehicles: Limit on the vehicles that act.
             layout: Layout of observations; None for that of the configuration.
-            traffic: Road users of several scenes that are driven together; None for those of one.
+            traffic: Road users of several scenes that are driven together; None for those of one scene.
             slot: Slot of this scene in ``traffic``.
-            frames_per_action: Frames for which an action holds.
+            frames_per_action: Frames that an action is held for.
         """
         assert self.bank is not None
         roads = ActorRoads(self.bank, num_vehicles, drives=self.options.driver, traffic=traffic, slot=slot)
@@ -500,10 +501,10 @@ class EnvironmentParts:
 
 
 def named_actions(actions: str | ActionKind | None, *, use_kinematic: bool) -> str | ActionKind | None:
-    """Return the kind of actions, from the argument and that of L5Kit 1.5.
+    """Return the actions chosen by the argument, or by the argument of L5Kit 1.5.
 
     Raises:
-        InvalidArgumentError: The two contradict each other.
+        InvalidArgumentError: The two arguments contradict each other.
     """
     if use_kinematic and actions not in (None, "kinematic"):
         raise InvalidArgumentError(f"use_kinematic is True, but actions is {actions!r}; pass one of them")
@@ -511,18 +512,18 @@ def named_actions(actions: str | ActionKind | None, *, use_kinematic: bool) -> s
 
 
 def require_num_envs(num_envs: object) -> int:
-    """Return the number of environments.
+    """Return the number of environments as an integer.
 
     Raises:
         InvalidArgumentError: It is not a whole number, or below 1.
     """
     if not isinstance(num_envs, int | np.integer) or isinstance(num_envs, bool) or num_envs < 1:
-        raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be 1 or more, a whole number")
+        raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be 1 or more, and a whole number")
     return int(num_envs)
 
 
 def require_num_threads(num_threads: object) -> int:
-    """Return the number of threads of environments, one for each core if the argument is 0.
+    """Return the number of threads for environments; one per core for 0.
 
     Raises:
         InvalidArgumentError: It is not a whole number, or below 0.
@@ -536,10 +537,10 @@ def require_num_threads(num_threads: object) -> int:
 
 
 def require_driven_avs(sim_cfg: object) -> None:
-    """Refuse replayed AVs, and objects other than simulation settings.
+    """Raise if AVs are to be replayed, or if the argument is not a configuration of simulations.
 
     Raises:
-        InvalidArgumentError: AVs should be replayed, or it is another object.
+        InvalidArgumentError: AVs are to be replayed, or the type is wrong.
     """
     if not isinstance(sim_cfg, SimulationConfig):
         raise InvalidArgumentError(f"sim_cfg is {sim_cfg!r}; pass a SimulationConfigGym")
@@ -548,10 +549,10 @@ def require_driven_avs(sim_cfg: object) -> None:
 
 
 def require_logged_agents(sim_cfg: SimulationConfig) -> None:
-    """Refuse agents that a network drives, or that are hidden, if road users are those of a bank.
+    """Raise if a network drives agents, or agents are hidden, as a bank supports neither.
 
     Raises:
-        UnsupportedValueError: Such agents are requested.
+        UnsupportedValueError: ``sim_cfg`` asks for one of these.
     """
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(
@@ -563,7 +564,7 @@ def require_logged_agents(sim_cfg: SimulationConfig) -> None:
 def measure_scales(
     dataset: EgoDataset, choice: EpisodeChoice, sim_cfg: SimulationConfig
 ) -> NonKinematicActionRescaleParams:
-    """Return the scales of poses in some scenes of an environment, over the frames of a configuration."""
+    """Return the scales of poses, measured in the first scenes of an environment from its configured start frames."""
     replayed = replace(sim_cfg, use_agents_gt=True, disable_new_agents=False)
     return calculate_non_kinematic_rescale_params(
         SimulationDataset.from_dataset_indices(dataset, choice.measured_scenes, replayed)
@@ -571,7 +572,7 @@ def measure_scales(
 
 
 def _refuse(fault: RecordFault | None) -> None:
-    """Raise a ``CorruptedDataError`` for damaged records of a scene."""
+    """Raise a ``CorruptedDataError`` for a fault in the records of a scene; do nothing for None."""
     if fault is not None:
         track = "" if fault.track_id is None else f", track {fault.track_id}"
         raise CorruptedDataError(f"frame {fault.frame} of it{track}: {fault.message}")

@@ -1,4 +1,4 @@
-"""Infos of steps: what Gymnasium's ``info`` has of rewards, failures and whole episodes."""
+"""Step infos: rewards, failures and sums of episodes in the ``info`` of Gymnasium."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -18,12 +18,12 @@ class StepInfos:
     """Infos of N environments.
 
     Each step has the reward and its terms, as ``reward_tot`` and ``reward_<term>``. Rewards other than that of L5Kit
-    1.5 also have failures, as ``is_<failure>``, and at the end of an episode the sums of the terms, as ``reward_sums``.
+    1.5 also have failures, as ``is_<failure>``, and sums of the terms at the end of an episode, as ``reward_sums``.
 
     Args:
-        reward: Whose infos they are. Its attribute ``failures``, where it has one, names what may go wrong.
+        reward: Reward of the infos. Its attribute ``failures``, if any, names its failures.
         num_envs: N.
-        has_sums: Whether it is another one than that of L5Kit 1.5.
+        has_sums: Whether the reward is not that of L5Kit 1.5.
     """
 
     def __init__(self, reward: StepReward, num_envs: int, *, has_sums: bool) -> None:
@@ -37,7 +37,7 @@ class StepInfos:
         self._sums[slots] = 0.0
 
     def of_step(self, slots: Int64Array, outcome: StepOutcome, is_over: BoolArray) -> Infos:
-        """Return the infos of a step of slots (B,), an array (B,) for each, after which episodes are over (B,)."""
+        """Return the infos of a step of slots (B,), an array (B,) for each; ``is_over`` marks ended episodes, (B,)."""
         self._sums[slots, 0] += outcome.total
         self._sums[slots, 1:] += outcome.terms
         infos = reward_infos(self._names, outcome.total, outcome.terms.T, outcome.failures)
@@ -46,13 +46,13 @@ class StepInfos:
         return infos
 
     def of_start(self, slots: Int64Array) -> dict[str, NumericArray]:
-        """Return the infos of slots (B,) that have done no step: all that those of a step have, as 0 or False."""
+        """Return the infos of slots (B,) before their first step: the same keys as those of a step, 0 or False."""
         nothing, size = np.zeros((1 + len(self._names), len(slots))), len(slots)
         failures = {name: np.zeros(size, np.bool_) for name in self._failures}
         return reward_infos(self._names, nothing[0], nothing[1:], failures) | self.sums_of(slots)
 
     def sums_of(self, slots: Int64Array) -> dict[str, NumericArray]:
-        """Return the sums over the episodes of slots (B,) so far, ``reward_sum_<term>``, where rewards have them."""
+        """Return the sums over the episodes of slots (B,) so far, ``reward_sum_<term>``; empty without sums."""
         if not self._has_sums:
             return {}
         return {f"reward_sum_{name}": self._sums[slots, index] for index, name in enumerate(("tot", *self._names))}
@@ -61,13 +61,13 @@ class StepInfos:
 def reward_infos(
     names: Sequence[str], totals: _Column, terms: Iterable[_Column], failures: Mapping[str, _Column]
 ) -> Infos:
-    """Return the rewards and failures of a step of B environments, by the names that infos have.
+    """Return the rewards and failures of a step of B environments, under the names of infos.
 
     Args:
-        names: Those of the T terms.
-        totals: The reward, (B,), an array or a tensor, as the others are.
-        terms: Its parts, T of them.
-        failures: What went wrong, by name.
+        names: Names of the T terms.
+        totals: The reward, (B,); this and the others may be arrays or tensors.
+        terms: The T terms, (B,) each.
+        failures: Failures by name, (B,) each.
     """
     named = {"reward_tot": totals} | {f"reward_{name}": term for name, term in zip(names, terms, strict=True)}
     return named | {f"is_{name}": failed for name, failed in failures.items()}
@@ -81,16 +81,16 @@ def of_one(infos: Mapping[str, Any]) -> Infos:
 def spread(
     infos: Mapping[str, Any], slots: Int64Array, mask: BoolArray, *, only: Mapping[str, BoolArray] | None = None
 ) -> Infos:
-    """Return infos (B,) of slots as arrays (N,) with masks, as vector environments of Gymnasium have them.
+    """Return infos (B,) of slots as arrays (N,) with masks, in the format of Gymnasium's vector environments.
 
     Args:
-        infos: An array (B,) for each key, or a dictionary of such.
+        infos: An array (B,) for each key, or a nested dictionary.
         slots: The environments, (B,).
-        mask: Which environments these are, (N,).
+        mask: Mask of these environments, (N,).
         only: Other masks, by key.
 
     Returns:
-        The arrays, 0 where they mean nothing, and their masks; nothing where none means something.
+        The arrays, 0 outside of their masks, and the masks; keys with an empty mask are omitted.
     """
     columns: Infos = {}
     for name, value in infos.items():
@@ -109,12 +109,12 @@ def spread(
 
 
 def with_ends(infos: Mapping[str, Any], is_over: BoolArray, seen_by: Callable[[int], object]) -> Infos:
-    """Return infos (N,) of a step in which the next episodes begin, with those of the ends of the others.
+    """Return infos (N,) of a step that also begins new episodes, with those of ended episodes in ``final_info``.
 
     Args:
-        infos: Arrays and masks, as :func:`spread` returns them.
-        is_over: Which episodes have ended, (N,).
-        seen_by: Returns a copy of what was seen last in one of these, by its number.
+        infos: Arrays and masks, as returned by :func:`spread`.
+        is_over: Mask of ended episodes, (N,).
+        seen_by: Function that returns a copy of the last observation of an environment by its number.
     """
     seen = np.full(len(is_over), None, object)
     for number in np.flatnonzero(is_over).tolist():
@@ -124,7 +124,7 @@ def with_ends(infos: Mapping[str, Any], is_over: BoolArray, seen_by: Callable[[i
 
 
 def _split(infos: Mapping[str, Any], mask: BoolArray) -> Infos:
-    """Return infos of some environments (N,) only; nothing of what means nothing in all of them."""
+    """Return infos (N,) restricted to a mask; keys without values there are omitted."""
     chosen: Infos = {}
     for name, value in infos.items():
         means = infos.get(f"_{name}")

@@ -1,4 +1,4 @@
-"""Scales of actions, and pictures of what a policy sees."""
+"""Utilities of environments: scales of actions, and pictures of observations."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,15 +21,15 @@ __all__ = [
 
 
 class NonKinematicActionRescaleParams(NamedTuple):
-    """What the actions -1 and 1 stand for where they are the next pose: a mean and, each way, ten deviations.
+    """Scales of actions that are the next pose: -1 and 1 are ten standard deviations from the mean.
 
     Attributes:
-        x_mu: Mean of x of the next pose as seen from the AV, metres.
-        x_scale: Ten standard deviations of it.
+        x_mu: Mean of x of the next pose in the frame of the AV, metres.
+        x_scale: Ten standard deviations of x.
         y_mu: Mean of y.
-        y_scale: Ten standard deviations of it.
+        y_scale: Ten standard deviations of y.
         yaw_mu: Mean of the heading, radians.
-        yaw_scale: Ten standard deviations of it.
+        yaw_scale: Ten standard deviations of the heading.
     """
 
     x_mu: float
@@ -41,11 +41,11 @@ class NonKinematicActionRescaleParams(NamedTuple):
 
 
 class KinematicActionRescaleParams(NamedTuple):
-    """What the actions -1 and 1 stand for where they are steering and acceleration.
+    """Scales of actions that are steering and acceleration: values of the actions -1 and 1.
 
     Attributes:
         steer_scale: Turn in a step, radians.
-        acc_scale: Change of speed in a step.
+        acc_scale: Speed change in a step.
     """
 
     steer_scale: float
@@ -53,10 +53,10 @@ class KinematicActionRescaleParams(NamedTuple):
 
 
 def calculate_non_kinematic_rescale_params(sim_dataset: SimulationDataset) -> NonKinematicActionRescaleParams:
-    """Return the scales of the steps that the log takes: mean and ten times the standard deviation of each value.
+    """Return the scales of the logged steps: mean and ten times the standard deviation of each value, in float32.
 
     Args:
-        sim_dataset: The scenes; their first and last frames are left out. Means and deviations are float32.
+        sim_dataset: The scenes; their first and last frames are not used.
 
     Raises:
         InvalidArgumentError: No frame is left.
@@ -64,7 +64,7 @@ def calculate_non_kinematic_rescale_params(sim_dataset: SimulationDataset) -> No
     frames = range(1, len(sim_dataset) - 1)
     if not frames:
         raise InvalidArgumentError(
-            f"the scenes to measure steps in have {len(sim_dataset)} frames; 3 are the fewest, take a larger "
+            f"the scenes to measure steps in have {len(sim_dataset)} frames; at least 3 are needed, take a larger "
             "num_simulation_steps"
         )
     # x, y and heading of the next pose of the AV of each scene, frame by frame
@@ -81,13 +81,13 @@ def calculate_non_kinematic_rescale_params(sim_dataset: SimulationDataset) -> No
 def save_input_raster(
     rasterizer: Any, image: "torch.Tensor", num_images: int = 20, output_folder: str = "raster_inputs"
 ) -> None:
-    """Write what a policy sees as the next ``input0.png``, ``input1.png``, ... of a folder, up to a number of pictures.
+    """Write an observed image as the next free ``input0.png``, ``input1.png``, ... of a folder, up to a limit.
 
     Args:
-        rasterizer: Has made the image.
-        image: (C, H, W).
-        num_images: Where the folder has so many, nothing is written any more.
-        output_folder: Folder, which is made.
+        rasterizer: Rasterizer of the image.
+        image: The image, (C, H, W).
+        num_images: Largest number of pictures in the folder; nothing is written beyond it.
+        output_folder: Folder, created if missing.
     """
     folder = Path(output_folder)
     folder.mkdir(parents=True, exist_ok=True)

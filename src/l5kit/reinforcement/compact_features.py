@@ -1,4 +1,4 @@
-"""Features of compact observations: encoder of the AV and its route, and of road users in any order."""
+"""Features of compact observations: a policy network over the route and an unordered set of road users."""
 
 from collections.abc import Mapping
 
@@ -21,15 +21,15 @@ class CompactFeatures(BaseFeaturesExtractor):
     """Features of compact observations, (B, D) to (B, features).
 
     Values are normalised by fixed scales. The AV and its route go through one layer, road users through two shared
-    layers, then max pooling (PointNet, Qi et al., CVPR 2017) or cross-attention from the AV and its route; permutation
-    invariant. Lane points likewise. The sum goes through tanh.
+    layers, then max pooling (PointNet, Qi et al., CVPR 2017) or cross-attention from the AV and its route, both
+    permutation invariant. Lane points are treated in the same way. The sum goes through tanh.
 
     Args:
         space: Space of the observations.
-        layout: Layout of the observations.
+        layout: Layout of the observations, as fields of :class:`CompactLayout`.
         features: Number of features.
         width: Width of the layers of road users.
-        num_heads: Heads with which the AV and its route attend to road users; 0 for max pooling.
+        num_heads: Attention heads from the AV and its route to road users; 0 for max pooling.
         scales: Means and standard deviations of all columns, float32 (2, D), as :func:`measure_scales` returns them.
     """
 
@@ -68,13 +68,13 @@ class CompactFeatures(BaseFeaturesExtractor):
 
 
 def measure_scales(env: VecEnv, layout: CompactLayout, *, seed: int) -> Float32Array:
-    """Return means and standard deviations of the columns of observations, float32 (2, D), over random steps.
+    """Return means and standard deviations of observation columns, float32 (2, D), measured over some random steps.
 
-    All road users share their statistics, as do all points of lanes; flags are not scaled.
+    All rows of road users share the same values, as do those of lane points; flags are not scaled.
 
     Args:
         env: Environments with compact observations, which are reset.
-        layout: Their layout.
+        layout: Layout of the observations.
         seed: Seed of the episodes and the actions.
     """
     generator = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def measure_scales(env: VecEnv, layout: CompactLayout, *, seed: int) -> Float32A
         columns, (count, width) = layout.parts[name]
         each = rows[:, columns].reshape(-1, width)
         each = each[each[:, -1] > 0]
-        # do not scale columns of zeros and ones, nor parts without a single present row
+        # columns of zeros and ones are not scaled, nor is a part without any rows
         is_flag = np.isin(each, (0.0, 1.0)).all(axis=0) | (len(each) == 0)
         mean = np.where(is_flag, 0.0, each.mean(axis=0) if len(each) else 0.0)
         deviation = np.where(is_flag, 1.0, each.std(axis=0) if len(each) else 1.0)

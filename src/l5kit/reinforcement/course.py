@@ -1,4 +1,4 @@
-"""Course of a driver training: evaluations, checkpoints, progress and time limit between updates."""
+"""Course of a driver training: evaluations, checkpoints, progress and the end, between updates."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,16 +25,16 @@ _LINE_EVERY_S = 30.0
 _FAULTS = ("collision", "off_road")
 
 _SUMS = "reward_sums"
-"""Info of environments with the terms of their reward, summed over an episode."""
+"""Key of infos for the terms of the reward, summed over an episode."""
 
 _STATE = "l5kit_state"
-"""Attribute of an algorithm that its file stores."""
+"""Attribute of an algorithm that is saved in its file."""
 
 _LEAST_RATE = 0.02
-"""Learning rate at the end of a training, relative to that at the beginning."""
+"""Learning rate at the end of a training, as a share of the initial one."""
 
 _TOLD = ("reward", "share_to_the_end", "share_without_collision", "share_without_off_road", "progress")
-"""Figures of an evaluation that are printed; all of them are written."""
+"""Figures of an evaluation that are printed; all figures are written to the table."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Pace:
     """Pace of a training at a moment.
 
     Attributes:
-        step: Finished steps.
-        share_done: Finished share of the whole training, 0 to 1.
+        step: Steps done.
+        share_done: Share of the whole training, 0 to 1.
         steps_per_s: Steps per second, without evaluations and checkpoints.
-        environment_share: Share of that time in steps of the environments, 0 to 1.
-        reward: Mean reward of the last episodes; None before the first has ended.
+        environment_share: Share of that time spent in steps of the environments, 0 to 1.
+        reward: Mean reward of the last episodes; None before the end of the first.
     """
 
     step: int
@@ -64,11 +64,11 @@ class Pace:
 
 
 class DriverProgress:
-    """Progress of a training: a bar on a terminal or in a notebook, otherwise a line now and then.
+    """Progress display: a bar if standard error is a terminal or in a notebook, else a line at intervals.
 
     Args:
-        tell: Called with each line of progress, human-readable.
-        visible: Whether to show the pace; evaluations are always reported.
+        tell: Function called with each human-readable line of progress.
+        visible: Whether the pace is shown; evaluations are always reported.
     """
 
     def __init__(self, *, tell: Callable[[str], None], visible: bool = True) -> None:
@@ -90,7 +90,7 @@ class DriverProgress:
             self._shown_s = time.perf_counter()
 
     def tell(self, line: str) -> None:
-        """Print a line."""
+        """Report a line."""
         self._tell(line)
 
     def stop(self) -> None:
@@ -104,15 +104,15 @@ def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm, scenes: Sequ
     """Drive a scene in each environment from its first frame to the end of the episode, and return mean figures.
 
     Returns:
-        ``reward`` and ``steps`` of an episode; ``share_to_the_end``, the share that reached the last frame; the terms
-        of the reward by name, each summed over the episode; and, if ``collision`` or ``off_road`` are among them, the
-        shares without any, such as ``share_without_collision``.
+        ``reward`` and ``steps`` of an episode; ``share_to_the_end``, the share of episodes that reach their last frame;
+        the terms of the reward by name, each summed over the episode; and, if ``collision`` or ``off_road`` is among
+        them, the share of episodes without it, such as ``share_without_collision``.
     """
     observations: Any = env.reset()
     for index, scene in enumerate(scenes):
         mask = np.arange(env.num_envs) == index
         observations, _ = env.env.reset(options={"scene_id": scene, "reset_mask": mask})
-    # environments whose scene is over continue with other scenes, which do not count
+    # environments that have finished their scene continue with other scenes, which are ignored
     ends: dict[int, JsonObject] = {}
     while len(ends) < env.num_envs:
         actions, _ = policy.predict(observations, deterministic=True)
@@ -120,7 +120,7 @@ def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm, scenes: Sequ
         for index in np.flatnonzero(is_over).tolist():
             ends.setdefault(index, infos[index])
 
-    # figures of each episode, averaged over the episodes that have them
+    # figures of each episode, and their means over the episodes that have them
     rows = []
     for end in ends.values():
         sums = {name: float(value) for name, value in end.get(_SUMS, {}).items() if name != "tot"}
@@ -136,19 +136,19 @@ def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm, scenes: Sequ
 
 
 class TrainingTimeOver(Exception):  # noqa: N818
-    """The time limit of a training is reached; not an error."""
+    """Signal that the time limit of a training is reached; not an error."""
 
 
 @dataclass
 class CourseState:
-    """State of a training that checkpoints store in addition to the network and its optimizer.
+    """State of a training in its checkpoints, in addition to the network and its optimiser.
 
     Attributes:
         trained_s: Seconds of training, without evaluations and checkpoints.
-        stepped_s: Seconds of these in steps of the environments.
-        evaluated_step: Steps at the last evaluation; -1 before the first.
+        stepped_s: Part of these seconds spent in steps of the environments.
+        evaluated_step: Step of the last evaluation; -1 before the first.
         best_reward: Mean reward of the best evaluation; None before the first.
-        returns: Mean, variance and number of the returns that normalise rewards; None without normalisation.
+        returns: Mean, variance and count of the returns for normalising rewards; None without normalisation.
     """
 
     trained_s: float = 0.0
@@ -159,12 +159,12 @@ class CourseState:
 
     @classmethod
     def of(cls, model: BaseAlgorithm) -> "CourseState":
-        """Return the state in the file of an algorithm; that of a new training if it has none."""
+        """Return the state in an algorithm that was read from its file; the initial state if there is none."""
         return cls(**getattr(model, _STATE, {}))
 
     @classmethod
     def in_file(cls, path: Path) -> "CourseState":
-        """Return the state in the file of an algorithm; that of a new training without a file.
+        """Return the state in the file of an algorithm; the initial state without a file.
 
         Raises:
             InvalidArgumentError: The file is broken.
@@ -175,14 +175,14 @@ class CourseState:
         return cls(**(data or {}).get(_STATE, {}))
 
     def keep_in(self, model: BaseAlgorithm, rewards: VecNormalize | None) -> None:
-        """Store this state in an algorithm, and so in its file."""
+        """Store this state in an algorithm, so that it is saved in its file."""
         if rewards is not None:
             seen = rewards.ret_rms
             self.returns = (float(seen.mean), float(seen.var), float(seen.count))
         setattr(model, _STATE, asdict(self))
 
     def restore(self, rewards: VecNormalize | None) -> None:
-        """Restore the normalisation of rewards."""
+        """Restore the statistics for normalising rewards."""
         if rewards is not None and self.returns is not None:
             mean, variance, count = self.returns
             rewards.ret_rms.mean, rewards.ret_rms.var = np.array(mean), np.array(variance)
@@ -190,22 +190,22 @@ class CourseState:
 
 
 class TrainingCourse(BaseCallback):
-    """Callback that evaluates and saves a driver before the first step of an update, in a consistent state.
+    """Callback that evaluates and saves a driver before the rollout of an update, when no update is in progress.
 
     Args:
-        params: The training.
-        folder: Its files.
-        state: The restored state.
+        params: Parameters of the training.
+        folder: Files of the training.
+        state: State from the last checkpoint.
         env: Environments of the training.
-        rewards: Normalisation of rewards; None for none.
+        rewards: Wrapper that normalises rewards; None without normalisation.
         evaluated: Environments of evaluations, one for each scene.
         scenes: These scenes.
-        progress: Shows the progress.
+        progress: Display of the progress.
         rows: The evaluations so far, each with its step; new ones are appended.
 
     Attributes:
         rows: All evaluations, each with its step.
-        state: The current state.
+        state: Current state.
     """
 
     def __init__(
@@ -241,16 +241,16 @@ class TrainingCourse(BaseCallback):
             self.save()
         self._progress.show(self.pace())
 
-        # set learning rate and weights of the next update, by the finished share of the training
+        # set the learning rate and the weight of the start policy for the next update
         left = 1.0 - self.pace().share_done
         if self.params.anneals:
-            # a number, as a function would be stored as code in the file of an algorithm
+            # a number, as a function would be saved as code in the file of the algorithm
             self.model.learning_rate = self.params.learning_rate * max(left, _LEAST_RATE)
             self.model._setup_lr_schedule()
         if isinstance(self.model.policy, NearStartPolicy):
             self.model.policy.near_weight = self.params.near_start * left
 
-        # evaluate and save the last update before the time limit ends the training
+        # stop at the time limit only after due evaluations and checkpoints
         if step and self.params.minutes is not None and self.state.trained_s >= 60 * self.params.minutes:
             self._restart_clock()
             raise TrainingTimeOver
@@ -260,9 +260,9 @@ class TrainingCourse(BaseCallback):
         return True
 
     def pace(self) -> Pace:
-        """Return the pace of the training."""
+        """Return the current pace."""
         step, seconds = self.model.num_timesteps, max(self.state.trained_s, 1e-9)
-        # by steps or minutes, whichever is nearer to its end
+        # the limit of steps or of minutes, whichever is closer
         shares = [step / total for total in (self.params.total_steps,) if total]
         shares += [seconds / 60 / minutes for minutes in (self.params.minutes,) if minutes]
         rewards = [each["r"] for each in self.model.ep_info_buffer or ()]
@@ -275,7 +275,7 @@ class TrainingCourse(BaseCallback):
         )
 
     def end(self) -> None:
-        """Evaluate and save the final policy, unless that is done."""
+        """Evaluate and save the final policy, unless it has been evaluated already."""
         self._stop_clock()
         if self.state.evaluated_step != self.model.num_timesteps:
             self.evaluate()
@@ -283,7 +283,7 @@ class TrainingCourse(BaseCallback):
         save_model(self.model, self.folder.driver)
 
     def evaluate(self) -> None:
-        """Drive the scenes of evaluations; log, write and print the figures, and keep the best policy."""
+        """Drive the scenes of evaluations; log, write and report the figures, and keep the best policy."""
         figures = drive_scenes(self._evaluated, self.model, self._scenes)
         step, best = self.model.num_timesteps, self.state.best_reward
         for name, value in figures.items():
@@ -299,7 +299,7 @@ class TrainingCourse(BaseCallback):
         for path, is_wanted in ((self.folder.first, step == 0), (self.folder.best, is_best)):
             if is_wanted:
                 save_model(self.model, path)
-        # a resumed training may evaluate a step again
+        # a resumed training may evaluate the same step again
         self.rows = [row for row in self.rows if row["step"] != step]
         self.rows.append({"step": step, "minutes": round(self.state.trained_s / 60, 3), **figures})
         self.folder.write_evaluations(self.rows)
@@ -319,7 +319,7 @@ class TrainingCourse(BaseCallback):
         self._mark_s, self._stepped_s = time.perf_counter(), self._env.stepped_s
 
     def _stop_clock(self) -> None:
-        """Add the time since the clock was started, once."""
+        """Add the time since the last start of the clock."""
         now_s = time.perf_counter()
         self.state.trained_s += now_s - self._mark_s
         self.state.stepped_s += self._env.stepped_s - self._stepped_s

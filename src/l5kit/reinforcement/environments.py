@@ -1,4 +1,4 @@
-"""Environments of a training: those of a configuration, and of several towns as one vector environment."""
+"""Environments of a training: those of a configuration, and several towns joined into one vector environment."""
 
 import os
 import time
@@ -26,15 +26,15 @@ from l5kit.errors import ConfigError
 
 
 class JoinedEnvironments(VecEnv):
-    """Environments of several towns that step together, town after town.
+    """Environments of several towns, concatenated, stepped in one call.
 
     Args:
-        towns: The environments of each town, with equal spaces.
-        num_threads: Number of towns that step at the same time.
+        towns: Environments of each town; all have the same spaces.
+        num_threads: Number of towns that are stepped at the same time.
 
     Attributes:
         towns: The environments of each town.
-        stepped_s: Total seconds of steps of the environments.
+        stepped_s: Total seconds spent in steps of the environments.
     """
 
     def __init__(self, towns: Sequence[StableBaselinesVecEnv], *, num_threads: int = 1) -> None:
@@ -45,7 +45,7 @@ class JoinedEnvironments(VecEnv):
         super().__init__(self._ends[-1], towns[0].observation_space, towns[0].action_space)
 
     def reset(self) -> VecEnvObs:
-        """Start all episodes, with the seeds and options set since the last time."""
+        """Start all episodes, with the seeds and options set since the last reset."""
         starts = [0, *self._ends]
         for town, start, end in zip(self.towns, starts, self._ends, strict=False):
             town._seeds, town._options = self._seeds[start:end], self._options[start:end]
@@ -54,7 +54,7 @@ class JoinedEnvironments(VecEnv):
         return _joined([town.reset() for town in self.towns])
 
     def step_async(self, actions: NumericArray) -> None:
-        """Set the actions of the next step, one for each environment."""
+        """Store the actions of the next step, one for each environment."""
         for town, of_town in zip(self.towns, np.split(actions, self._ends[:-1]), strict=True):
             town.step_async(of_town)
 
@@ -78,7 +78,7 @@ class JoinedEnvironments(VecEnv):
             town.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute for each environment."""
+        """Return an attribute once for each environment."""
         values = [value for town in self.towns for value in town.get_attr(attr_name)]
         return [values[index] for index in self._get_indices(indices)]
 
@@ -91,11 +91,11 @@ class JoinedEnvironments(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call a method of the environments of each town, and return its results for each environment.
+        """Call a method of the environments of each town, and return the result once for each environment.
 
         Raises:
-            AttributeError: There is no such method.
-            InvalidArgumentError: Only some environments are given.
+            AttributeError: The method does not exist.
+            InvalidArgumentError: ``indices`` selects only some environments.
         """
         require_all(self, indices, f"env_method({method_name!r})")
         return [value for town in self.towns for value in town.env_method(method_name, *method_args, **method_kwargs)]
@@ -103,13 +103,13 @@ class JoinedEnvironments(VecEnv):
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
     ) -> list[bool]:
-        """Return True for ``Monitor``, whose function is built into each town, and False for other wrappers."""
+        """Return True for ``Monitor``, which each town replaces, and False for other wrappers."""
         wrapped = [value for town in self.towns for value in town.env_is_wrapped(wrapper_class)]
         return [wrapped[index] for index in self._get_indices(indices)]
 
 
 def _joined(seen: Sequence[Any]) -> VecEnvObs:
-    """Return the concatenated observations of all towns, array by array."""
+    """Return the observations of all towns, concatenated array by array."""
     if isinstance(seen[0], dict):
         return {key: np.concatenate([of_town[key] for of_town in seen]) for key in seen[0]}
     return np.concatenate(seen)
@@ -128,18 +128,18 @@ def make_environments(
 
     Args:
         cfg: The configuration.
-        config_path: Its file.
-        data: Data manager of logs and map.
-        num_envs: Number of environments; with self-play, of vehicles.
-        train: Whether episodes are drawn from the training data. Otherwise they are those of evaluations, in which the
-            policy drives AVs alone.
-        num_threads: Threads in which they step; one with self-play.
+        config_path: File of the configuration.
+        data: Data manager for logs and map.
+        num_envs: Number of environments stepped at once; with self-play in trainings the number of vehicles.
+        train: Whether episodes are of the training data. Else they are of the evaluation data, and the policy only
+            drives AVs.
+        num_threads: Number of threads for steps; ignored with self-play.
 
     Raises:
         ConfigError: A key is missing or wrong.
         FileNotFoundError: Data is missing.
     """
-    others = others_beside(cfg)  # check the configuration before reading anything
+    others = others_beside(cfg)  # first, so that a wrong key is reported before data is read
     path = os.fspath(config_path)
     if train and others is not None:
         return StableBaselinesVecEnv(SelfPlayEnv(num_envs, path, data))
@@ -150,7 +150,7 @@ def make_environments(
 
 
 def others_beside(cfg: Config) -> str | None:
-    """Return the driver of other vehicles in evaluations of AVs alone; None for that of the configuration.
+    """Return the driver of other vehicles if the policy only drives AVs; None for that of the configuration.
 
     Raises:
         ConfigError: A key is missing or wrong.
@@ -159,10 +159,10 @@ def others_beside(cfg: Config) -> str | None:
 
 
 def towns_of(keys: LogKeys, data: LocalDataManager) -> list[LocalDataManager]:
-    """Return the data folders of the towns of a training: those listed in a configuration, or the only one.
+    """Return the data folders of the towns of a training: those that a configuration lists, or the only one.
 
     Raises:
-        ConfigError: A pattern matches no folder.
+        ConfigError: A pattern finds no folder.
     """
     folders = folders_of(keys, data)
     return [data] if folders is None else [LocalDataManager(f"{data.root_folder}/{folder}") for folder in folders]
@@ -176,22 +176,22 @@ def join_towns(
     num_envs: int,
     num_threads: int = 1,
 ) -> JoinedEnvironments:
-    """Return the environments of a training in several towns, spread evenly over the towns.
+    """Return the environments of a training in several towns, divided evenly among them.
 
     Args:
         cfg: The configuration.
-        config_path: Its file.
-        towns: Data managers of logs and maps.
-        num_envs: Total number of environments.
-        num_threads: Number of towns that step at the same time; with more threads than towns, each town has several. 0
-            for one on each core.
+        config_path: File of the configuration.
+        towns: Data managers for logs and maps of the towns.
+        num_envs: Number of environments stepped at once.
+        num_threads: Number of threads; towns are stepped at the same time, and use several threads each if there are
+            more threads than towns. 0 for one per core.
 
     Raises:
         ConfigError: A key is missing or wrong, or there are more towns than environments.
         FileNotFoundError: Data is missing.
     """
     if num_envs < len(towns):
-        raise ConfigError(f"rl_params.num_envs: {num_envs} for {len(towns)} towns; each needs one at least")
+        raise ConfigError(f"rl_params.num_envs: {num_envs} for {len(towns)} towns; each needs at least one")
     sizes = [len(part) for part in np.array_split(np.arange(num_envs), len(towns))]
     num_threads = count_workers(num_threads)
     of_town = max(num_threads // len(towns), 1)
@@ -203,13 +203,13 @@ def join_towns(
 
 
 def share_scales(of: VecEnv, to: StableBaselinesVecEnv) -> None:
-    """Copy the scales of actions from other environments, which measured them in another log."""
+    """Copy the scales of actions, measured in the log of some environments, to other environments."""
     if of.has_attr("non_kin_rescale"):
         to.set_attr("non_kin_rescale", of.get_attr("non_kin_rescale")[0])
 
 
 def scenes_to_evaluate(cfg: Config, data: LocalDataManager, *, wanted: int) -> range:
-    """Return the scenes of an evaluation: as many as requested, if the log and the configuration have them.
+    """Return the scenes of an evaluation: as many as wanted, limited by the log and the configuration.
 
     With ``overfit`` it is the training scene.
 

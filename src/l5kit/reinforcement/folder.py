@@ -1,7 +1,7 @@
-"""Folder of a driver training: its checkpoints and evaluations, and whether it can be resumed.
+"""Run folder of a driver training: checkpoints, evaluations, and the check whether the training can be resumed.
 
-Files are written atomically. A checkpoint is a zip file of stable-baselines3 with the network, its optimizer and all
-other state of the training, so its parts always belong to the same step.
+Each file is either complete or missing, whenever a process ends. A checkpoint is a zip file of stable-baselines3 with
+the network, its optimiser and all other state of the training, so that all of it belongs to the same step.
 """
 
 import csv
@@ -31,24 +31,24 @@ _FREE_KEYS: Final = (
 """Keys of ``rl_params`` that may change when a training is resumed."""
 
 _LARGE: Final = ("_last_obs", "_last_original_obs")
-"""Last observations, which a resumed training does not restore."""
+"""Last observations, which are computed again when a training is resumed."""
 
 _ENTRIES: Final = ("data", "policy.pth", "policy.optimizer.pth")
-"""Entries that every file of an algorithm has."""
+"""Members that the file of an algorithm must have."""
 
 _CHECKPOINT: Final = re.compile(r"step_(\d+)\.zip")
 
 
 class RunFolder:
-    """Files of a training.
+    """Files of a training in its folder.
 
     Args:
-        path: Folder of the training.
+        path: The folder.
 
     Attributes:
-        path: Folder of the training.
-        config: The configuration as given.
-        driver: The final policy.
+        path: The folder.
+        config: The given configuration.
+        driver: The policy at the end.
         first: The policy before the first step.
         best: The policy with the best evaluation.
         curves: Folder of the TensorBoard events.
@@ -60,34 +60,34 @@ class RunFolder:
         self._checkpoints, self._evaluations = path / "checkpoints", path / "evaluations.csv"
 
     def prepare(self, cfg: Config, *, resume: bool) -> None:
-        """Check whether a training can be written here, or resumed.
+        """Check that a training can start or resume in this folder, and remove leftovers of killed processes.
 
         Raises:
-            InvalidArgumentError: A new training should be written to a folder that holds files.
-            FileNotFoundError: There is nothing to resume from.
-            ConfigError: The training in the folder is a different one.
+            InvalidArgumentError: A new training is to be written to a folder that holds files.
+            FileNotFoundError: There is nothing to resume.
+            ConfigError: The folder has another training.
         """
         if self.path.is_dir():
             for folder in (self.path, self._checkpoints):
                 clear_leftovers_in(folder)
         if resume:
             if not self.config.is_file():
-                raise FileNotFoundError(f"there is no {self.config}, thus no training to go on with; leave out resume")
+                raise FileNotFoundError(f"there is no {self.config}, thus no training to resume; leave out resume")
             _require_same_training(cfg, load_config_data(str(self.config)))
         else:
             require_unused(self.path)
 
     def write_config(self, cfg: JsonObject) -> None:
-        """Write the configuration into the claimed folder, which from then on is no finished training."""
+        """Write the configuration into the claimed folder, and remove the receipt of a finished training."""
         (self.path / RECEIPT_FILE).unlink(missing_ok=True)
         save_config_data(cfg, str(self.config))
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Lock the folder against other trainings, and create it if missing.
+        """Create the folder, and keep other processes from training into it.
 
         Raises:
-            InvalidArgumentError: Another process is training into it.
+            InvalidArgumentError: Another process does so.
         """
         self._checkpoints.mkdir(parents=True, exist_ok=True)
         try:
@@ -108,17 +108,17 @@ class RunFolder:
 
     def _remove_if_empty(self) -> None:
         for folder in (self._checkpoints, self.path):
-            with suppress(OSError):  # keep a folder that holds other files
+            with suppress(OSError):  # not empty
                 folder.rmdir()
 
     def checkpoints(self) -> dict[int, Path]:
-        """Return the checkpoints ordered by step."""
+        """Return the checkpoints by step, ascending."""
         files = self._checkpoints.glob("*.zip")
         by_step = {int(match[1]): path for path in files if (match := _CHECKPOINT.fullmatch(path.name))}
         return dict(sorted(by_step.items()))
 
     def read_last(self, attribute: str) -> JsonObject:
-        """Return an entry of the last checkpoint; None without a checkpoint or entry.
+        """Return an attribute in the last checkpoint; empty if there is none.
 
         Raises:
             InvalidArgumentError: The checkpoint is broken.
@@ -131,13 +131,13 @@ class RunFolder:
         return held
 
     def save_checkpoint(self, model: BaseAlgorithm, *, keep: int) -> None:
-        """Write a checkpoint, and remove all but the last few."""
+        """Write a checkpoint, and remove all but the last ``keep`` ones."""
         save_model(model, self._checkpoints / f"step_{model.num_timesteps:012d}.zip")
         for path in list(self.checkpoints().values())[:-keep]:
             path.unlink(missing_ok=True)
 
     def read_evaluations(self, *, until_step: int) -> list[dict[str, float]]:
-        """Return the evaluations up to a step, which each has as ``step``."""
+        """Return the evaluations up to a step, each with its ``step``."""
         if not self._evaluations.is_file():
             return []
         rows = csv.DictReader(io.StringIO(self._evaluations.read_text("utf-8")))
@@ -155,21 +155,21 @@ class RunFolder:
             temporary.write_text(text.getvalue(), encoding="utf-8", newline="")
 
     def write_result(self, facts: Mapping[str, object]) -> None:
-        """Write ``result.json``, and then the receipt, which marks the training as finished."""
+        """Write ``result.json``, then the receipt, which marks the training as finished."""
         write_json(self.path / "result.json", facts)
         finish_output(self.path, "train-rl", (self.config.name, self.driver.name, "result.json"))
 
 
 def save_model(model: BaseAlgorithm, path: Path) -> None:
-    """Write an algorithm of stable-baselines3 to a zip file atomically."""
+    """Write an algorithm of stable-baselines3 to a zip file, atomically."""
     with replaced_when_complete(path, argument="folder") as temporary:
         model.save(temporary, exclude=_LARGE)
 
 
 def require_whole(path: Path) -> Path:
-    """Return the path of the zip file of an algorithm, after checking that it is complete.
+    """Return the path of the zip file of an algorithm after checking that it is complete.
 
-    Zip readers may accept a truncated file, as the zip file of the weights inside of it has its own directory.
+    A truncated file can pass for a complete one, as the zip file of its weights is stored inside of it.
 
     Raises:
         InvalidArgumentError: It is broken.
@@ -182,12 +182,12 @@ def require_whole(path: Path) -> Path:
     except (zipfile.BadZipFile, OSError) as error:
         broken = str(error)
     if broken:
-        raise InvalidArgumentError(f"{path} is broken ({broken}); remove it to go on from the checkpoint before")
+        raise InvalidArgumentError(f"{path} is broken ({broken}); remove it to resume from the previous checkpoint")
     return path
 
 
 def _require_same_training(given: Config, stored: Config) -> None:
-    """Refuse to resume with another environment, network or algorithm."""
+    """Raise if environment, network or algorithm differ from those of the stored training."""
     for section in dict.fromkeys([*stored, *given]):
         now, before = (
             {name: value for name, value in cfg.get(section, {}).items() if name not in _FREE_KEYS}
@@ -197,6 +197,6 @@ def _require_same_training(given: Config, stored: Config) -> None:
         )
         if now != before:
             raise ConfigError(
-                f"{section}: {now!r} differs from {before!r} of the training that is to go on; start a new one in "
+                f"{section}: {now!r} differs from {before!r} of the training to resume; start a new one in "
                 "another folder"
             )

@@ -1,4 +1,4 @@
-"""Imitation of rules: a policy learns what a rule planner would do in states that the policy reaches (DAgger)."""
+"""Imitation of rules: a policy learns the actions of a rule-based planner in the states that it visits (DAgger)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -30,29 +30,29 @@ RULES: Final = "rules"
 _ROUNDS: Final = 3
 
 _MOST_SCENES: Final = 12
-"""Maximum number of scenes of a town in one round."""
+"""Largest number of scenes of a town in a round."""
 
 _EPOCHS: Final = 8
 _BATCH_SIZE: Final = 512
 _LEARNING_RATE: Final = 1e-3
 
 _LOOK_S: Final = 1.0
-"""The action of a plan is the acceleration that covers the same distance in this many seconds."""
+"""Horizon of plans; actions are accelerations that reach the same distance at this time."""
 
 
 def require_imitable(options: PolicyOptions) -> RouteActions:
     """Return the actions of a policy that can imitate rules.
 
     Raises:
-        ConfigError: The actions are not along the route, or the observations are not compact.
+        ConfigError: Its actions are not along the route, or its observations are not compact.
     """
     if options.observation == "compact" and options.actions in ROUTE_ACTIONS:
         kind = model_actions(options.actions)
         assert isinstance(kind, RouteActions)
         return kind
     raise ConfigError(
-        f"rl_params.init: 'rules' are imitated with gym_params.observation compact and gym_params.actions route, got "
-        f"{options.observation!r} and {options.actions!r}; change these, name a policy, or begin with new "
+        f"rl_params.init: imitating 'rules' needs gym_params.observation compact and gym_params.actions route, got "
+        f"{options.observation!r} and {options.actions!r}; change these, name a policy, or start from new "
         "weights (null; --init none)"
     )
 
@@ -65,22 +65,22 @@ def imitate_rules(
     seed: int,
     tell: Callable[[str], None],
 ) -> None:
-    """Train the policy of an algorithm to imitate a rule planner, in three rounds.
+    """Train the policy of an algorithm to imitate a rule-based planner, in three rounds.
 
-    The rules drive in the first round, the policy in the others, while the rules say what they would do (DAgger, Ross
-    et al., AISTATS 2011), so the policy learns to recover from its own mistakes. Each round drives other scenes if
-    there are enough, at most twelve of each town, and learns from all data so far. The rules plan along the route only,
-    like the policy.
+    In the first round the actions of the planner are carried out, in the others those of the policy, while the planner
+    gives the labels (DAgger, Ross et al., AISTATS 2011): so the policy learns to recover from its own mistakes. Each
+    round drives other scenes if there are enough, at most twelve of each town, and learns from all observations so far.
+    The planner only plans along the route, as the policy does.
 
     Args:
-        model: The algorithm, changed.
-        towns: Data of the training towns.
+        model: The algorithm, updated.
+        towns: Data of the towns of the training.
         options: Observations and actions of the policy.
         seed: Seed of the order of samples.
-        tell: Called with each line of progress, human-readable.
+        tell: Function called with each human-readable line of progress.
 
     Raises:
-        ConfigError: The actions or observations of the policy are not those along the route.
+        ConfigError: Its actions are not along the route, or its observations are not compact.
     """
     kind, generator = require_imitable(options), np.random.default_rng(seed)
     seen: list[Float32Array] = []
@@ -89,26 +89,29 @@ def imitate_rules(
     for number in range(_ROUNDS):
         pupil = model.policy if number else None
         for town, sound_scenes in zip(towns, sound, strict=True):
-            # Each round drives different scenes. A town with fewer scenes than rounds repeats them, as the policy must
-            # see its own mistakes.
+            # Rounds drive different scenes. A town with fewer scenes than rounds drives them again, as the policy must
+            # see the states that it leads to itself.
             scenes = (sound_scenes[number::_ROUNDS] or sound_scenes)[:_MOST_SCENES]
             lesson = _drive(town, scenes, options, kind=kind, pupil=pupil)
             seen += lesson.seen
             wanted += lesson.wanted
-        off = _learn(model.policy, np.concatenate(seen), np.concatenate(wanted), generator)
-        tell(f"imitation of rules, round {number + 1} of {_ROUNDS}: {sum(map(len, seen)):,} decisions, {off:.2f} off")
+        error = _learn(model.policy, np.concatenate(seen), np.concatenate(wanted), generator)
+        tell(
+            f"imitation of rules, round {number + 1} of {_ROUNDS}: {sum(map(len, seen)):,} decisions, "
+            f"mean error {error:.2f}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class _Lesson:
-    """Driver of a batch of AVs along routes, by rules or by the policy that imitates them; records what the rules want.
+    """Driver of a batch of AVs along routes, by the rules or by the policy that imitates them; records labels.
 
     Attributes:
-        kind: Kind of the actions.
-        num_held: Frames for which an action holds.
-        pupil: The policy; None for the rules.
+        kind: Kind of actions.
+        num_held: Frames that an action is held for.
+        pupil: Policy that decides; None for the rules.
         sight: Observations of the AVs of the batch.
-        held: Current action of each AV of the batch, (S, 1), changed.
+        held: Current action of each AV of the batch, (S, 1), updated.
         seen: Observations at each decision, (R, D).
         wanted: Actions of the rules, (R, 1).
     """
@@ -126,7 +129,8 @@ class _Lesson:
         """Return controls of the vehicle model, (R, 2)."""
         seen, routes = self.sight.look(state)
         if (state.frame_indices[0] - FIRST_FRAME) % self.num_held == 0:
-            # the acceleration that covers the distance of the plan along the current heading: s = v t + a t^2 / 2
+            # The action reaches the same distance as the plan of the rules, along the current heading:
+            # s = v t + a t^2 / 2.
             plans, ego, step = self._rules.plan_anew(state), state.ego, round(_LOOK_S / state.step_time_s) - 1
             offsets_m = plans[:, step, :2] - ego.positions_m
             ahead_m = offsets_m[:, 0] * np.cos(ego.yaws_rad) + offsets_m[:, 1] * np.sin(ego.yaws_rad)
@@ -148,7 +152,7 @@ def _drive(
     kind: RouteActions,
     pupil: ActorCriticPolicy | None,
 ) -> _Lesson:
-    """Drive scenes of a town to their ends, with the traffic of its environments; return the recorded lesson."""
+    """Drive scenes of a town to their ends, with other vehicles driven as in its environments; return the lesson."""
     batch = SceneBatch.of_scenes(
         [SceneRecords.read(town.log, scene) for scene in scenes],
         scene_indices=scenes,
@@ -167,12 +171,12 @@ def _drive(
 def _learn(
     policy: ActorCriticPolicy, seen: Float32Array, wanted: Float32Array, generator: np.random.Generator
 ) -> float:
-    """Train a policy to take wanted actions (N, 1) for observations (N, D); return the mean error."""
+    """Fit a policy to actions (N, 1) for observations (N, D) by maximum likelihood; return its mean absolute error."""
     optimiser = torch.optim.Adam(policy.parameters(), lr=_LEARNING_RATE)
     observations, actions = torch.from_numpy(seen), torch.from_numpy(wanted)
     policy.set_training_mode(True)
     for _ in range(_EPOCHS):
-        # batches of equal size, at most the batch size
+        # as few batches as possible within the batch size
         for rows in np.array_split(generator.permutation(len(seen)), -(-len(seen) // _BATCH_SIZE)):
             _, log_probabilities, _ = policy.evaluate_actions(observations[rows], actions[rows])
             optimiser.zero_grad()

@@ -1,4 +1,4 @@
-"""Policies that stay near their initial policy: PPO with a penalty on the divergence from it."""
+"""Near-start policies: PPO with a penalty on the divergence from the start policy."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,10 +11,10 @@ _ENTROPY_WEIGHT: Final = 1.0
 
 
 class NearStartPolicy(ActorCriticPolicy):
-    """Policy whose loss includes the divergence from the first policy, KL(first || now), next to the entropy.
+    """Policy whose loss has the divergence from the start policy, KL(start || current), in addition to the entropy.
 
-    PPO of stable-baselines3 supports a single extra term, the entropy with a weight. That weight is 1 here, and the
-    policy returns the weighted sum of both: its entropy times the entropy weight, minus the weighted divergence.
+    PPO of stable-baselines3 has one term that policies compute: the entropy, times a weight. That weight is 1 here, and
+    the policy returns both: its entropy times the entropy weight, minus the divergence times its own weight.
 
     Attributes:
         near_weight: Weight of the divergence; 0 for none.
@@ -22,16 +22,16 @@ class NearStartPolicy(ActorCriticPolicy):
 
     near_weight = 0.0
     _entropy_weight = 0.0
-    # not a submodule, so that its weights are not weights of the policy
+    # in a tuple, so that it is not a submodule with weights of this policy
     _first: tuple["NearStartPolicy", ...] = ()
 
     def evaluate_actions(self, obs: Any, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return values, log-probabilities, and the term added to the objective, (B,) each."""
+        """Return values, log probabilities, and the extra term of the objective, (B,) each."""
         latent_pi, latent_vf = self.mlp_extractor(self.extract_features(obs))
         now = self._get_action_dist_from_latent(latent_pi)
         entropy = now.entropy()
-        assert entropy is not None  # squashed distributions have no entropy
-        # PPO uses this as the entropy, with weight 1
+        assert entropy is not None  # None only for squashed actions
+        # returned in place of the entropy, whose weight in PPO is 1
         gain = self._entropy_weight * entropy
         if self._first and self.near_weight > 0:
             with torch.no_grad():
@@ -42,12 +42,12 @@ class NearStartPolicy(ActorCriticPolicy):
 
 
 def keep_near_start(model: PPO, first: Mapping[str, torch.Tensor], *, entropy_weight: float) -> None:
-    """Let an algorithm stay near a policy, with the weight ``near_weight``.
+    """Keep an algorithm near a start policy, as strongly as its ``near_weight`` says.
 
     Args:
-        model: The algorithm, whose policy is a :class:`NearStartPolicy`, changed.
-        first: All weights of the initial policy.
-        entropy_weight: Weight of the entropy.
+        model: The algorithm, whose policy is a :class:`NearStartPolicy`, updated.
+        first: All weights of the start policy.
+        entropy_weight: Weight of the entropy, as it would be without this.
     """
     policy = model.policy
     assert isinstance(policy, NearStartPolicy)

@@ -1,4 +1,4 @@
-"""Algorithm that trains a driver: PPO of stable-baselines3, new or from a checkpoint."""
+"""Algorithm that trains a driver: PPO of stable-baselines3, and the weights that it starts from."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -22,35 +22,35 @@ from l5kit.reinforcement.compact_features import CompactFeatures, measure_scales
 from l5kit.reinforcement.near_start import NearStartPolicy
 
 _CONVOLVED_SIDES_PX = (107, 122)
-"""Image sizes for which the feature extractor of l5kit is used; others use that of stable-baselines3."""
+"""Range of image sides for the feature extractor of l5kit; other sizes use that of stable-baselines3."""
 
 _LEAST_SIDE_PX = 36
-"""Smallest image size for the latter; smaller images are flattened."""
+"""Smallest image side for convolutions of stable-baselines3; smaller images are flattened."""
 
 _NUM_FEATURES = 128
 
 _NUM_HEADS = {"agents": 0, "attention": 4}
-"""Number of heads of each network for compact observations; 0 for max pooling."""
+"""Attention heads of the networks for compact observations; 0 for max pooling."""
 
 _JUDGING = ("value_net.", "mlp_extractor.value_net.", "vf_features_extractor.", "pi_features_extractor.", "log_std")
-"""Weights that do not affect actions; shipped policies lack them."""
+"""Prefixes of weights that do not affect actions; shipped policies lack them."""
 
 
 def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactLayout | None = None) -> PPO:
-    """Return the algorithm of a new training, with the initial weights of its seed.
+    """Return the algorithm of a new training, with initial weights by its seed.
 
     Args:
-        params: The training.
+        params: Parameters of the training.
         env: Its environments, which are reset if observations are normalised.
-        layout: Layout of compact observations; None for others.
+        layout: Layout of compact observations; None for other kinds.
 
     Raises:
-        ConfigError: The network is one for compact observations, but the observations are others.
+        ConfigError: The network needs compact observations, and these are others.
     """
     space = env.observation_space
     extractor: JsonObject = {}
     if params.network == "layers":
-        # convolutions for images of suitable size
+        # convolutions for images, if their size allows
         picture = space.spaces.get("image") if isinstance(space, spaces.Dict) else None
         sides_px = () if picture is None else (picture.shape or ())[1:]
         if picture is not None and min(sides_px) >= _LEAST_SIDE_PX:
@@ -60,7 +60,7 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
                 extractor["features_extractor_kwargs"] = {"features_dim": _NUM_FEATURES}
     elif layout is None:
         raise ConfigError(
-            f"rl_params.network: {params.network!r} looks at road users of compact observations; set "
+            f"rl_params.network: {params.network!r} needs compact observations; set "
             "gym_params.observation to compact, or network to layers"
         )
     else:
@@ -92,31 +92,31 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
 
 
 def find_beginning(path: str) -> Path:
-    """Return the file of the initial policy of a training.
+    """Return the file of the policy that a training starts from.
 
     Raises:
-        FileNotFoundError: There is no such file; the message names the key of the configuration.
+        FileNotFoundError: It does not exist; the message names the key of the configuration.
         InvalidArgumentError: The folder was changed after its training.
     """
     try:
         return find_policy_file(path)
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"rl_params.init (--init): {error}; or name a policy that ships ({', '.join(shipped_policies())}), rules, "
+            f"rl_params.init (--init): {error}; or name a shipped policy ({', '.join(shipped_policies())}), rules, "
             "or none"
         ) from error
 
 
 def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
-    """Load the weights of a policy as initial ones; the critic stays new if the file has none.
+    """Load the weights of a policy into an algorithm; weights of the critic that it lacks stay new.
 
     Args:
-        model: The algorithm, changed.
-        path: A ``.zip``, the folder of a training, or the name of a policy that ships.
-        options: Training options of the algorithm.
+        model: The algorithm, updated.
+        path: A ``.zip``, the folder of a training, or the name of a shipped policy.
+        options: Options of the algorithm's training.
 
     Raises:
-        FileNotFoundError: There is no such file.
+        FileNotFoundError: The file does not exist.
         InvalidArgumentError: The file is broken, or the policy was trained with other observations or actions, or has
             another network.
     """
@@ -129,19 +129,19 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
             f"rl_params.init: {file} was trained with {', '.join(f'{name} {was[name]!r}' for name in names)}; the "
             f"training has {', '.join(f'{name} {has[name]!r}' for name in names)}"
         )
-    # report damage before a mismatch of the network, as it may be the cause
+    # damage is reported before a network that does not fit, as it may be the cause
     own = model.policy.state_dict()
     broken = []
     for name, value in weights.items():
-        # weights must be finite; deviations, which values are divided by, must be above 0
+        # weights must be finite tensors on the CPU; deviations are divisors, so they must be above 0
         is_usable = isinstance(value, torch.Tensor) and value.layout == torch.strided and value.device.type == "cpu"
         is_usable = is_usable and bool(value.isfinite().all())
         if not is_usable or (name.endswith(".deviations") and bool((value <= 0).any())):
             broken.append(name)
     if broken:
         raise InvalidArgumentError(
-            f"rl_params.init: {file} is broken ({broken[0]} holds no finite numbers that can be used); take another "
-            "file of the training"
+            f"rl_params.init: {file} is broken ({broken[0]} is not a finite tensor, or has deviations of 0); take "
+            "another file of the training"
         )
     needed = [name for name in own if not name.startswith(_JUDGING)]
     wrong = [name for name, value in weights.items() if name not in own or own[name].shape != value.shape]
@@ -155,6 +155,6 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
 
 
 def _options_by_name(options: PolicyOptions) -> dict[str, object]:
-    """Return options by name, with those of the layout one by one."""
+    """Return options by name, with those of the layout flattened."""
     by_name = options.as_json()
     return {**by_name, **{f"compact.{name}": value for name, value in by_name.pop("layout").items()}}

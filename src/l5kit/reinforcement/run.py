@@ -46,20 +46,20 @@ from l5kit.reinforcement.policy import find_beginning, make_algorithm, take_weig
 
 _ENDLESS = 2**62
 _TRAINING = "l5kit_training"
-"""Attribute of an algorithm that its file stores: version of l5kit, data, and configuration."""
+"""Attribute of an algorithm that is saved in its file: the version of l5kit, the data, and the configuration."""
 
 
 @dataclass(frozen=True)
 class DriverTraining:
-    """Result of a driver training.
+    """Result of a training of a driver.
 
     Attributes:
-        folder: Folder of its files.
-        driver: The final policy, a zip file that ``stable_baselines3.PPO.load`` reads.
+        folder: Its run folder.
+        driver: The policy at the end, a zip file for ``stable_baselines3.PPO.load``.
         num_steps: Total number of training steps.
         minutes: Total minutes of training, without evaluations and checkpoints.
-        steps_per_s: Steps per second in these.
-        environment_share: Share of these in steps of the environments, 0 to 1.
+        steps_per_s: Steps per second in that time.
+        environment_share: Share of that time spent in steps of the environments, 0 to 1.
         before: Figures of the first evaluation, by name; see :func:`~l5kit.reinforcement.course.drive_scenes`.
         after: Figures of the last evaluation.
     """
@@ -92,22 +92,23 @@ def train_driver(
     Args:
         cfg: The configuration of an environment with ``rl_params``; an unknown key is an error.
         folder: Output folder; new or empty, unless ``resume``.
-        data_folder: Folder that the keys of the data are relative to; None for the environment's
+        data_folder: Folder that the keys of the data are relative to; None for the environment variable
             ``L5KIT_DATA_FOLDER``.
-        eval_data_folder: The same for evaluations; None for ``data_folder``, which is always used with ``overfit``.
-        resume: Continue from the last checkpoint, with its optimizer and step count; from the first step if there is
-            none yet, which is reported. Later episodes differ from those of an uninterrupted training.
-        tell: Called with each line of progress, such as the figures of an evaluation.
-        show_bar: Whether to show the pace.
+        eval_data_folder: Data folder of evaluations; None for ``data_folder``, which is always used with ``overfit``.
+        resume: Continue from the last checkpoint, with its optimiser and step count; from the first step, with a line
+            of progress, if the training ended before its first checkpoint. Later episodes differ from those of an
+            uninterrupted training.
+        tell: Function called with each line of progress, such as the figures of an evaluation.
+        show_bar: Whether the pace is shown.
 
     Raises:
         ConfigError: A key is unknown, missing, of the wrong type or out of range, or differs from that of the training
             to resume.
-        FileNotFoundError: Data is missing, or there is nothing to resume from.
+        FileNotFoundError: Data is missing, or there is nothing to resume.
         InvalidArgumentError: The folder holds files, another process is training into it, the checkpoint to resume from
-            is broken, or its data was different.
-        KeyboardInterrupt: Ctrl-C; the last checkpoint stays.
-        SystemExit: SIGTERM, with status 143; the last checkpoint stays.
+            is broken, or the data has changed.
+        KeyboardInterrupt: Ctrl-C; the last checkpoint is kept.
+        SystemExit: SIGTERM, with status 143; the last checkpoint is kept.
     """
     # check all arguments before touching the folder, and find the data before claiming it
     check_known_keys(cfg)
@@ -173,7 +174,7 @@ def _run(
     progress: DriverProgress,
     resume: bool,
 ) -> TrainingCourse:
-    """Train to the end, from the last checkpoint if there is one."""
+    """Train to the end, starting from the last checkpoint if there is one."""
     rewards = VecNormalize(env, norm_obs=False, gamma=params.gamma) if params.normalize_rewards else None
     model = _begun(params, folder, rewards or env, towns=towns, options=options, tell=progress.tell, resume=resume)
     options.keep_in(model)
@@ -182,7 +183,7 @@ def _run(
     state.restore(rewards)
     has_its_steps = params.total_steps is not None and model.num_timesteps >= params.total_steps
     if has_its_steps or (params.minutes is not None and state.trained_s >= 60 * params.minutes):
-        progress.tell("the training has had its steps or minutes already, which count from its beginning: ask for more")
+        progress.tell("the training has already reached its total_steps or minutes; increase them to continue")
     state.best_reward = CourseState.in_file(folder.best).best_reward  # it may be newer than the checkpoint
     model.set_logger(configure(str(folder.curves), ["tensorboard"]))
     rows = folder.read_evaluations(until_step=state.evaluated_step)
@@ -221,14 +222,13 @@ def _begun(
     """Return the algorithm of the last checkpoint, or a new one."""
     checkpoints = folder.checkpoints()
     if checkpoints:
-        # with its optimizer and step count; such a file may hold code that runs, but this one was written by the
-        # training
+        # Such a file may hold code that runs on loading, but this is the training's own.
         model = PPO.load(require_whole(list(checkpoints.values())[-1]), env=env, device="cpu")
-        # later actions and episodes follow from the seed and the step
+        # seed later actions and episodes by seed and step
         model.set_random_seed(int(np.random.SeedSequence([params.seed, model.num_timesteps]).generate_state(1)[0] // 2))
         if params.near_start:
             keep_near_start(model, read_weights(folder.first)[0], entropy_weight=params.ent_coef)
-        tell(f"the training goes on at step {model.num_timesteps:,}")
+        tell(f"resuming at step {model.num_timesteps:,}")
         return model
     if resume:
         tell(f"there is no checkpoint in {folder.path} yet: the training starts at step 0")
@@ -240,7 +240,7 @@ def _begun(
         imitate_rules(model, parts, options, seed=params.seed, tell=tell)
     elif params.init is not None:
         take_weights(model, params.init, options)
-        tell(f"the training begins with the policy {params.init}")
+        tell(f"starting from the policy {params.init}")
     if params.near_start:
         keep_near_start(model, model.policy.state_dict(), entropy_weight=params.ent_coef)
     return model
@@ -254,7 +254,7 @@ def _facts_of(
     has_one_scene: bool,
     show_bar: bool,
 ) -> JsonObject:
-    """Return the facts of a training: version of l5kit, and data."""
+    """Return the facts of a training for its records: the version of l5kit, and its data."""
     evaluated = eval_data.require(keys.evaluated)
     with show_progress("Reading", visible=show_bar) as progress:
         records = [DataRecord.of_log(town.require(keys.trained), key=keys.trained, progress=progress) for town in towns]
@@ -288,7 +288,7 @@ def _result_of(course: TrainingCourse, recorded: JsonObject) -> DriverTraining:
 
 @contextmanager
 def _torch_threads(num_threads: int) -> Iterator[None]:
-    """Limit the number of threads of torch."""
+    """Set the number of threads of torch in the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(num_threads)
     try:
@@ -299,7 +299,7 @@ def _torch_threads(num_threads: int) -> Iterator[None]:
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the process like an error, so that clean-up runs."""
+    """Turn SIGTERM into an exception that ends the process, so that no file is left half written."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

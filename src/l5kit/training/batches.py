@@ -1,4 +1,4 @@
-"""Batches of a training: those of its steps as one long sequence that can be entered anywhere, and of evaluations."""
+"""Batches of a training: an endless sequence for its steps, which can start anywhere, and those of evaluations."""
 
 import itertools
 import time
@@ -28,14 +28,14 @@ def steps_per_epoch(num_samples: int, loader: LoaderParams, *, world_size: int, 
 
     Args:
         num_samples: Samples of an epoch.
-        loader: Loader parameters.
+        loader: Parameters of the loader.
         world_size: Number of processes.
         batches_per_step: Batches of a step in each process.
 
     Raises:
-        ConfigError: There is not a single one.
+        ConfigError: There is not even one step.
     """
-    # only whole steps, the same number in all processes; the rest of an epoch is dropped
+    # whole steps only, the same number in all processes; the rest of an epoch is dropped
     num_steps = num_samples // world_size // loader.batch_size // batches_per_step
     if num_steps == 0:
         accumulated = f", {batches_per_step} times a step," if batches_per_step > 1 else ""
@@ -48,38 +48,38 @@ def steps_per_epoch(num_samples: int, loader: LoaderParams, *, world_size: int, 
 
 @dataclass(frozen=True)
 class _PlanFromStep(BatchPlan):
-    """Batches of epochs of a fixed length, starting at a given one."""
+    """Plan of the batches of epochs of a fixed length, starting at a given batch."""
 
     batches_per_epoch: int = 1
     first_batch: int = 0
 
     def orders(self, epoch: int, *, first: int = 0) -> Iterator[BatchOrder]:
-        """Yield the indices of the batches of an epoch, from the first one on."""
-        # only the epoch in which a training is resumed lacks its first batches
+        """Yield the orders of the batches of an epoch, from the first remaining one on."""
+        # the epoch in which a training resumes lacks the batches that were used; later epochs are complete
         num_passed = min(max(self.first_batch - epoch * self.batches_per_epoch, 0), self.batches_per_epoch)
         num_left = self.batches_per_epoch - num_passed
         return itertools.islice(super().orders(epoch, first=first + num_passed), num_left)
 
 
 class StepBatches:
-    """Batches of all steps of a training, epoch after epoch; an iteration starts at the restored step.
+    """Batches of all steps of a training, epoch after epoch; an iteration starts at the loaded step.
 
-    The batches of a step depend only on the seed, the rank and the step. The order of samples is that of
+    The content of batches depends only on seed, rank and step. The order of samples is that of
     :func:`l5kit.dataset.loader` with ``drop_last=True``.
 
     Args:
-        dataset: The samples.
+        dataset: Dataset of the samples.
         loader: Batch size, order and threads.
         seed: Seed of the order and the perturbations.
         num_steps: Steps of the whole training.
         steps_per_epoch: Steps of an epoch.
         batches_per_step: Batches of a step in each process.
-        choice: Scenes to draw with their weights; None for those of the loader, without weights.
-        pin_memory: Whether to pin tensors in memory for copies to CUDA.
-        device: Device that makes the batches if the loader says ``on_device``; None for the processor.
+        choice: Choice and weights of scenes; None for that of the loader, without weights.
+        pin_memory: Whether tensors are in pinned memory, for faster copies to CUDA.
+        device: Device on which batches are built and stored if the loader has ``on_device``; None for the processor.
 
     Attributes:
-        waited_s: Seconds that iterations have waited for batches.
+        waited_s: Total seconds that iterations have waited for batches.
     """
 
     def __init__(
@@ -107,17 +107,17 @@ class StepBatches:
         self.waited_s = 0.0
 
     def __len__(self) -> int:
-        """Return one more than the batches, so that for Lightning a checkpoint of the last step never ends an epoch.
+        """Return the number of batches plus one, so that no checkpoint is at the end of an epoch for Lightning.
 
-        Otherwise Lightning marks the epoch as finished and refuses to extend the training.
+        Otherwise Lightning marks the epoch finished and refuses to extend the training.
         """
         return self._num_batches + 1
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
-        """Yield the batches from the restored one on."""
+        """Yield the batches, starting at the loaded one."""
         first_batch = self._next_batch
         if first_batch >= self._num_batches:
-            return  # a finished training makes no loader
+            return  # a finished training needs no loader
         start_s = time.perf_counter()
         loader = self._new_loader(first_batch)
         loader.set_epoch(first_batch // self._batches_per_epoch)
@@ -131,11 +131,11 @@ class StepBatches:
             yield batch
 
     def state_dict(self) -> dict[str, int]:
-        """Return the index of the next batch, which is that of the step if each has one batch."""
+        """Return the number of the next batch; with one batch in each step that of the step."""
         return {"next_step": self._next_batch}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Let the next iteration start at the batch of :meth:`state_dict`."""
+        """Set the batch at which the next iteration starts, from :meth:`state_dict`."""
         self._next_batch = state_dict["next_step"]
 
     def _new_loader(self, first_batch: int) -> BatchLoader:
@@ -164,15 +164,15 @@ class StepBatches:
 
 
 class EvaluationBatches:
-    """Batches of an evaluation; those of this process are selected when it starts.
+    """Batches of an evaluation; the part of this process is chosen when an iteration starts.
 
-    A device that makes them keeps its data, especially the log, until the next evaluation.
+    With batches on a device, its data, mainly the log, is kept there until the next evaluation.
 
     Args:
         samples: The samples.
-        loader: Loader parameters, including the number of batches, which are spread evenly over all scenes.
-        pin_memory: Whether to pin tensors in memory for copies to CUDA.
-        device: As for :class:`StepBatches`.
+        loader: Parameters of the loader, with the number of batches, which are spread evenly over all scenes.
+        pin_memory: Whether tensors are in pinned memory, for faster copies to CUDA.
+        device: As in :class:`StepBatches`.
     """
 
     def __init__(self, samples: Samples, loader: LoaderParams, *, pin_memory: bool, device: str | None = None) -> None:
@@ -189,18 +189,18 @@ class EvaluationBatches:
             batches = self._kept[1]
         else:
             batches = self._new_loader(num_processes=rank_and_size[1])
-        # reuse the loader on a device, which holds the log there
+        # a loader with batches on a device keeps the log there, so that it is not sent again
         if self._device is not None:
             self._kept = rank_and_size, batches
         batches.set_epoch(0)
         return iter(batches)
 
     def _new_loader(self, *, num_processes: int) -> BatchLoader:
-        """Return the loader of this process."""
+        """Return the loader of this process, one of several."""
         loader = self._loader
         chosen: IndexedSamples = self._samples
         if loader.max_num_batches is not None:
-            # spread over all scenes, as the first samples would cover only a few of them
+            # spread over all scenes, as the first samples would be from only a few
             most = loader.max_num_batches * loader.batch_size * num_processes
             chosen = Subset(self._samples, spread_indices(len(chosen), most).tolist())
         return make_loader(

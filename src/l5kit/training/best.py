@@ -1,4 +1,4 @@
-"""Best weights of a training: their score, the number of evaluations since then, and their files."""
+"""Best weights of a training: their scores, the evaluations since the best one, and their files."""
 
 import glob
 import hashlib
@@ -19,12 +19,12 @@ _UNSEEN = ("threads", "num_workers", "on_device")
 
 @dataclass(frozen=True)
 class BestScore:
-    """The best score so far: the smallest, or for scores such as driving the largest.
+    """Best score so far: the smallest one, or the largest one for scores such as that of driving.
 
     Attributes:
         score: The score; infinite before the first evaluation.
-        step: Its step; None if unknown.
-        num_worse: Evaluations since then.
+        step: Step at which it was reached; None if unknown.
+        num_worse: Number of evaluations since then.
     """
 
     score: float = math.inf
@@ -32,19 +32,19 @@ class BestScore:
     num_worse: int = 0
 
     def after(self, score: float, step: int, *, is_largest_best: bool = False) -> "BestScore":
-        """Return the best score after another one; a non-finite score is never better."""
+        """Return the best score after one more; a score that is not finite is never better."""
         is_better = score > self.score if is_largest_best else score < self.score
         if math.isfinite(score) and (is_better or not math.isfinite(self.score)):
             return BestScore(score, step)
         return BestScore(self.score, self.step, self.num_worse + 1)
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """Return it for JSON and the state of a training."""
+        """Return it as plain values for JSON and training states."""
         return {"score": self.score, "step": self.step, "num_worse": self.num_worse}
 
     @classmethod
     def of(cls, facts: Mapping[str, object]) -> "BestScore | None":
-        """Return the score of :meth:`as_dict`, or None if ``facts`` does not hold one."""
+        """Return the score in the output of :meth:`as_dict`; None if ``facts`` holds none."""
         score, step, num_worse = (facts.get(key) for key in ("score", "step", "num_worse"))
         if not isinstance(score, float) or math.isnan(score):
             return None
@@ -54,12 +54,12 @@ class BestScore:
 
 
 def evaluation_digest(cfg: Config, *, score: str | None, section: str = "val_data_loader") -> str:
-    """Return a text that is equal for evaluations with comparable scores.
+    """Return a digest that is equal for evaluations whose scores are comparable.
 
     Args:
         cfg: The configuration of the training.
         score: Name of the score.
-        section: Section of the configuration that defines the evaluated data.
+        section: Section of the configuration that defines the evaluation.
     """
     loader = {key: value for key, value in (cfg.get(section) or {}).items() if key not in _UNSEEN}
     text = json.dumps([score, loader], sort_keys=True, default=str)
@@ -68,13 +68,13 @@ def evaluation_digest(cfg: Config, *, score: str | None, section: str = "val_dat
 
 @dataclass(frozen=True)
 class TopFile:
-    """A file of evaluated weights.
+    """File of weights with a score.
 
     Attributes:
         score: Their score.
-        step: Their step; among equal scores, the first is the best.
+        step: Step at which it was reached; of equal scores, the first is the best.
         name: Name of the file.
-        digest: Text of :func:`evaluation_digest`.
+        digest: Digest of the evaluation; scores with the same digest are comparable.
     """
 
     score: float
@@ -84,16 +84,16 @@ class TopFile:
 
 
 class TopWeights:
-    """The best weights in a folder, up to a number.
+    """Best weights in a folder, up to a number.
 
     Args:
         folder: Folder of the training.
         name: Name of its weights.
-        number: Number of files to keep; 0 for none, and then existing files stay.
+        number: Number of files to keep; 0 for none, and existing files are left alone.
         is_largest_best: Whether larger scores are better.
 
     Attributes:
-        files: The kept files, the best first.
+        files: Kept files, best first.
     """
 
     def __init__(self, folder: Path, name: str, number: int, *, is_largest_best: bool = False) -> None:
@@ -104,10 +104,10 @@ class TopWeights:
         self._sign = -1 if is_largest_best else 1
 
     def stored(self, key: str) -> tuple[TopFile, ...]:
-        """Return the existing files; unreadable ones are left out with a warning.
+        """Return the existing files; unreadable ones are skipped with a warning.
 
         Args:
-            key: Key in the facts of weights with the digest of their evaluation.
+            key: Key of the digest of the evaluation in the facts of weights.
         """
         if not self._number:
             return ()
@@ -116,7 +116,7 @@ class TopWeights:
             try:
                 facts = read_checkpoint(path).facts
             except CheckpointError as error:
-                warnings.warn(f"{error}; it is none of the best weights any more", UserWarning, stacklevel=2)
+                warnings.warn(f"{error}; it no longer counts as one of the best weights", UserWarning, stacklevel=2)
                 continue
             best, digest = BestScore.of(facts), facts.get(key)
             if best is not None and best.step is not None and isinstance(digest, str):
@@ -124,16 +124,16 @@ class TopWeights:
         return tuple(files)
 
     def file_for(self, score: float, step: int, digest: str) -> TopFile | None:
-        """Return the file for new weights, or None if enough others are better."""
+        """Return the file to write weights to; None if they are not among the best."""
         stem = f"{self._name}_top_{step}_steps_{score:.4f}"
         file = TopFile(score, step, f"{stem}.safetensors", digest)
         return file if file in self._kept_of((*self.files, file)) else None
 
     def keep(self, *written: TopFile, is_main: bool) -> None:
-        """Register written files, and remove those that are no longer among the best.
+        """Add written files, and remove those that are no longer among the best.
 
         Args:
-            *written: Complete files, which replace others of the same step.
+            *written: Complete files; they replace others of the same step.
             is_main: Whether this process removes files.
         """
         others = (*self.files, *written)
@@ -142,11 +142,11 @@ class TopWeights:
             self.remove(file, is_main=is_main)
 
     def remove(self, file: TopFile, *, is_main: bool) -> None:
-        """Remove a file, unless a kept one has its name."""
+        """Remove a file, unless a kept one has the same name."""
         if is_main and file.name not in {other.name for other in self.files}:
             (self._folder / file.name).unlink(missing_ok=True)
 
     def _kept_of(self, files: tuple[TopFile, ...]) -> tuple[TopFile, ...]:
-        """Return the best files, one for each step: the last one given."""
+        """Return the best files, at most one for each step: the last one given."""
         of_steps = {file.step: file for file in files}.values()
         return tuple(sorted(of_steps, key=lambda file: (self._sign * file.score, file.step))[: self._number])

@@ -1,8 +1,8 @@
-"""Checkpoints of a training: weights, state, and best weights, consistent whenever the process ends.
+"""Checkpoint writer of a training: its weights, its state, and its best weights, safe against any interruption.
 
-Files of a step are written in this order: the weights of the step, the state before its evaluation, the best weights,
-the state after the evaluation. Each is written atomically. Whenever a process ends, the last state leads to the same
-steps and evaluations again. The best weights store their score, so worse ones never replace them.
+Files of a step are written in this order: weights of the step, state before its evaluation, best weights, state after
+the evaluation. Each is written atomically. Wherever a process ends, resuming from the stored state repeats the same
+steps and evaluations, and the best weights contain their score, so that worse ones never replace them.
 """
 
 import copy
@@ -31,18 +31,18 @@ from l5kit.workflows.trajectories import score_name
 
 _EVALUATION = "evaluation"
 _EARLY_STOPPING = "EarlyStopping"
-"""Lightning callback that counted evaluations in states of earlier versions."""
+"""Lightning callback that counted evaluations in the states of earlier versions."""
 
 
 @dataclass(frozen=True)
 class _BestRule:
-    """Criterion of the best weights: the smallest ADE at the last horizon, or the largest driving score.
+    """Rule for the best weights: the smallest ADE at the last horizon, or the largest score of driving.
 
     Attributes:
         score: Name of the score.
         patience: Evaluations without improvement after which a training ends; None for no limit.
-        digest: Text that is equal for evaluations with comparable scores.
-        batches: Batches of an evaluation, to score weights without a comparable score.
+        digest: Digest of the evaluation; scores with the same digest are comparable.
+        batches: Batches of an evaluation, for weights without a comparable score.
     """
 
     score: str
@@ -52,7 +52,7 @@ class _BestRule:
 
     @classmethod
     def of(cls, setup: TrainingSetup) -> "_BestRule | None":
-        """Return the rule of a training; None without evaluations."""
+        """Return the rule of a training; None if it has no evaluations."""
         if setup.evaluation is None:
             return None
         params = setup.config.params
@@ -65,35 +65,35 @@ class _BestRule:
 
     @property
     def is_of_driving(self) -> bool:
-        """Whether the score is that of driving, for which larger is better."""
+        """Whether the score is that of driving, which is better if larger."""
         return self.score == DRIVING_SCORE
 
     def after(self, before: BestScore, score: float, step: int) -> BestScore:
-        """Return the best score after another one."""
+        """Return the best score after one more."""
         return before.after(score, step, is_largest_best=self.is_of_driving)
 
     def facts_of(self, best: BestScore) -> dict[str, object]:
-        """Return the facts that weights with a score store about it."""
+        """Return the facts about a score that are stored with its weights."""
         return {"score": best.score, "step": best.step, "score_name": self.score, _EVALUATION: self.digest}
 
 
 class CheckpointWriter(pl.Callback):
-    """Callback that periodically writes weights and state of a training, and the best weights.
+    """Callback that writes weights and state of a training at intervals, and the weights with the best score.
 
-    It also ends a training without further improvement, and runs a pending evaluation after a resume.
+    It also ends a training that no longer improves, and runs an evaluation that was missed before a resume.
 
     Args:
         setup: The training.
-        folder: Output folder.
-        facts: Facts that all weights store, such as the data.
+        folder: Folder of the training.
+        facts: Facts of the training that are stored with all weights, such as its data.
         resumed: Whether the training is resumed.
         clock: Clock of the training.
-        tell: Called with each line of progress, human-readable.
+        tell: Function called with each human-readable line of progress.
 
     Attributes:
-        best: The score of the best weights in the folder.
+        best: Score of the best weights in the folder.
         best_by: Name of this score; None without evaluations.
-        evaluated_step: Steps at the last evaluation; None before the first.
+        evaluated_step: Step of the last evaluation; None before the first.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class CheckpointWriter(pl.Callback):
         self._clock = clock or TrainingClock()
         self._tell = tell
         self._course = BestScore()
-        """The best score up to the current step of this training; the file may be of a later one."""
+        """Best score up to the current step; the file of the best weights may be of a later step."""
         self._scores: dict[str, float] = {}
         self._digest: str | None = None
         self._loops: LightningState = {}
@@ -135,15 +135,15 @@ class CheckpointWriter(pl.Callback):
 
     @property
     def best_weights(self) -> Path:
-        """The file of the best weights."""
+        """File of the best weights."""
         return self._folder / f"{self._name}_best.safetensors"
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Restore the best weights of a resumed training, or end it if its patience was exhausted."""
+        """Restore the best weights of a resumed training, and stop it if its patience was exhausted."""
         rule = self._rule
         if not self._resumed or not isinstance(pl_module, TrainingModule) or rule is None:
             return
-        # sharding strategies restore states only after this hook, but their content is needed here
+        # strategies with sharded weights restore states only after this, but their content is needed here
         if trainer.strategy.restore_checkpoint_after_setup and (self._folder / LAST_CHECKPOINT).is_file():
             state = StateFiles().load_checkpoint(self._folder / LAST_CHECKPOINT)
             self.on_load_checkpoint(self._module.trainer, self._module, copy.deepcopy(state))
@@ -151,8 +151,8 @@ class CheckpointWriter(pl.Callback):
             self._is_restored = True
         self._take_up_best(pl_module, rule)
 
-        # Individual best files are read by the main process. All processes use its result, since all take part in
-        # evaluating weights again.
+        # Best weights in their own files are read by the main process, and all processes act on the result, as all are
+        # needed to evaluate files of other evaluations again.
         stored = self._top.stored(_EVALUATION) if trainer.is_global_zero else ()
         stored = trainer.strategy.broadcast(stored)
         comparable = [file for file in stored if file.digest == rule.digest]
@@ -163,7 +163,7 @@ class CheckpointWriter(pl.Callback):
                     again = read_checkpoint(self._folder / file.name)
                     self._judge(again, pl_module, rule, lambda best: self._save_top(pl_module, best, rule))
                 self._top.remove(file, is_main=trainer.is_global_zero)
-        if self.evaluated_step == self._loops_step:  # the step of the trainer is restored later
+        if self.evaluated_step == self._loops_step:  # the step of the trainer is only restored later
             pl_module.scores = dict(self._scores)
             self._stop_if_out_of_patience(trainer, self._loops_step)
 
@@ -171,7 +171,7 @@ class CheckpointWriter(pl.Callback):
         """Run the evaluation that was pending when the process ended."""
         step = trainer.global_step
         if self._rule is not None and step > 0 and step % self._eval_every == 0 and self.evaluated_step != step:
-            # run Lightning's evaluation at the start of a training, as it does after a step
+            # run Lightning's evaluation loop before the first step, as it would run after a step
             loop = trainer.fit_loop.epoch_loop.val_loop
             loop.restarting = False
             trainer.validating = True
@@ -179,7 +179,7 @@ class CheckpointWriter(pl.Callback):
             trainer.training = True
 
     def on_train_batch_start(self, trainer: pl.Trainer, *_: object, **__: object) -> None:
-        """Write the state of the previous step, whose curves are now complete."""
+        """Write the pending state of the previous step, whose curves are complete now."""
         self._write_due(trainer)
 
     def on_train_batch_end(
@@ -190,7 +190,7 @@ class CheckpointWriter(pl.Callback):
         batch: object,  # noqa: ARG002
         batch_idx: int,
     ) -> None:
-        """Write the weights every so many steps, and record the progress of Lightning's loops."""
+        """Write the weights at each interval, and remember the positions of Lightning's loops."""
         step = trainer.global_step
         if self._module.ends_step(batch_idx) and step % self._every == 0:
             self._save_weights(trainer, pl_module, f"{self._name}_{step}_steps", {"step": step})
@@ -198,7 +198,7 @@ class CheckpointWriter(pl.Callback):
             self._is_due = True
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
-        """Write the state before the evaluation, which may take long."""
+        """Write the pending state before the evaluation, which can take long."""
         self._write_due(trainer)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -206,32 +206,32 @@ class CheckpointWriter(pl.Callback):
         if trainer.sanity_checking or not isinstance(pl_module, TrainingModule) or self._rule is None:
             return
         step, value = trainer.global_step, pl_module.scores.get(self._rule.score, math.nan)
-        # no best weights if the evaluation does not give the score
+        # without this score in evaluations, no weights can be the best
         if self._rule.score not in pl_module.scores and not self._is_warned:
             self._is_warned = True
             why = "the AV does not move in any val_driving scene"
             if not self._rule.is_of_driving:
                 why = "no sample that val_data_loader takes has a future that is long enough"
             warnings.warn(
-                f"no evaluation has {self._rule.score}, by which weights are the best: {why}; name another log or "
+                f"no evaluation has {self._rule.score}, which defines the best weights: {why}; name another log or "
                 "other scenes there, or leave it out",
                 RuntimeWarning,
                 stacklevel=1,
             )
         self.evaluated_step, self._scores, self._digest = step, dict(pl_module.scores), self._rule.digest
-        # The course counts evaluations since its own best. The file of the best weights may be of a later step, if a
-        # training was resumed from an earlier one, and is only replaced by better ones.
+        # The course counts evaluations since its own best. The file may hold later and better weights, if the training
+        # was resumed from an earlier step; only better ones replace it.
         self._course = self._rule.after(self._course, value, step)
         if self._rule.after(self.best, value, step).num_worse == 0:
             self._save_best(trainer, pl_module, BestScore(value, step), self._rule)
         self._save_top(pl_module, BestScore(value, step), self._rule)
         self._stop_if_out_of_patience(trainer, step)
-        # write a state only for this step: the loops were recorded with the weights of the checkpoint
+        # write a state only for the step whose loop positions were noted with the weights of the checkpoint
         if self._loops_step != step:
             return
         if trainer.state.fn == TrainerFn.FITTING:
             self._save_state(trainer)
-        elif trainer.is_global_zero:  # an evaluation after the training, when Lightning has released its state
+        elif trainer.is_global_zero:  # evaluation after the training, when Lightning no longer has its state
             files, path = StateFiles(), self._folder / LAST_CHECKPOINT
             state = files.load_checkpoint(path)
             callbacks = {**state["callbacks"], type(self).__name__: self.state_dict()}
@@ -242,7 +242,7 @@ class CheckpointWriter(pl.Callback):
         self._write_due(trainer)
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
-        """Write a pending state, unless several processes are involved, which could no longer agree on it."""
+        """Write a pending state; with several processes that could hang, as they may not all get here."""
         if trainer.world_size == 1:
             self._write_due(trainer)
 
@@ -252,7 +252,7 @@ class CheckpointWriter(pl.Callback):
         pl_module: pl.LightningModule,  # noqa: ARG002
         checkpoint: LightningState,
     ) -> None:
-        """Set Lightning's loops to the end of the step; its evaluation is kept here."""
+        """Store Lightning's loops as they were at the end of the step, as its evaluation is tracked here."""
         if self._loops_step == checkpoint["global_step"]:
             checkpoint["loops"]["fit_loop"] = self._loops
 
@@ -262,7 +262,7 @@ class CheckpointWriter(pl.Callback):
         pl_module: pl.LightningModule,  # noqa: ARG002
         checkpoint: LightningState,
     ) -> None:
-        """Record the progress of the loops, and the counts of states of earlier versions."""
+        """Remember the loops, and convert counters in states of earlier versions."""
         if self._is_restored:
             return
         self._loops, self._loops_step = copy.deepcopy(checkpoint["loops"]["fit_loop"]), checkpoint["global_step"]
@@ -271,7 +271,7 @@ class CheckpointWriter(pl.Callback):
             self._course = BestScore(float(counted["best_score"]), None, int(counted["wait_count"]))
 
     def state_dict(self) -> LightningState:
-        """Return the state of this callback: the best score, and the last evaluation."""
+        """Return the state of this callback: the best score and the last evaluation, among others."""
         return {
             "best": self._course.as_dict(),
             "scores": self._scores,
@@ -283,7 +283,7 @@ class CheckpointWriter(pl.Callback):
         }
 
     def load_state_dict(self, state_dict: LightningState) -> None:
-        """Restore the state; states of earlier versions had the best score before their own evaluation."""
+        """Restore the state of this callback."""
         if self._is_restored:
             return
         if isinstance(state_dict.get("best"), dict):
@@ -293,21 +293,21 @@ class CheckpointWriter(pl.Callback):
         self._digest = state_dict.get(_EVALUATION)
 
     def save_final_weights(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> Path:
-        """Write the final weights and return their file."""
+        """Write the weights at the end of a training, and return their file."""
         self._save_weights(trainer, pl_module, self._name, {"step": trainer.global_step})
         return self._folder / f"{self._name}.safetensors"
 
     def _take_up_best(self, module: TrainingModule, rule: _BestRule) -> None:
-        """Determine the score of the best weights in the folder; if it is unknown, they are evaluated again."""
+        """Find the score of the best weights in the folder; weights without a comparable score are evaluated again."""
         stored = None
         if self.best_weights.is_file():
             try:
                 stored = read_checkpoint(self.best_weights)
             except CheckpointError as error:
-                warnings.warn(f"{error}; the next evaluation makes new best weights", UserWarning, stacklevel=1)
+                warnings.warn(f"{error}; the next evaluation writes new best weights", UserWarning, stacklevel=1)
         elif self._course.step is not None:
             warnings.warn(
-                f"the best weights, {self.best_weights}, are gone; the next evaluation makes new ones",
+                f"the best weights, {self.best_weights}, are gone; the next evaluation writes new ones",
                 UserWarning,
                 stacklevel=1,
             )
@@ -319,7 +319,7 @@ class CheckpointWriter(pl.Callback):
             if module.trainer.is_global_zero:
                 self._tell(f"evaluating {stored.path.name} again, as its score is not known")
             self._judge(stored, module, rule, lambda best: self._save_best(module.trainer, module, best, rule))
-        if self._digest != rule.digest:  # the state has other scores, none yet, or is of an earlier version
+        if self._digest != rule.digest:  # other or no scores, or a state of an earlier version
             num_worse = self._course.num_worse if self._digest is None else 0
             is_past = (self.best.step or 0) <= (self._loops_step or 0)
             self._course = BestScore(self.best.score, self.best.step, num_worse) if is_past else BestScore()
@@ -328,8 +328,8 @@ class CheckpointWriter(pl.Callback):
     def _judge(
         self, stored: Checkpoint, module: TrainingModule, rule: _BestRule, save: Callable[[BestScore], None]
     ) -> None:
-        """Evaluate weights and save them with their score; any finite score is better than a non-finite one."""
-        # swap the weights in; those of the training are restored afterwards
+        """Evaluate weights, and save them with their score if it is finite."""
+        # keep a copy of the current weights, and restore them afterwards
         current = {name: value.detach().clone() for name, value in module.model.state_dict().items()}
         if is_sharded(module.model):
             from torch.distributed.checkpoint import state_dict
@@ -346,14 +346,14 @@ class CheckpointWriter(pl.Callback):
         module.model.load_state_dict(current)
 
     def _stop_if_out_of_patience(self, trainer: pl.Trainer, step: int | None) -> None:
-        """End the training after a step; to be called in all processes."""
+        """Stop the training after a step if there was no improvement; must be called in all processes."""
         rule = self._rule
         if rule is None or rule.patience is None or trainer.should_stop or self._course.num_worse < rule.patience:
             return
         trainer.should_stop = True
         if trainer.is_global_zero:
             self._tell(
-                f"step {step or 0:,}: ends, as {self._course.num_worse} evaluations were not better than the best, "
+                f"step {step or 0:,}: stopping, as {self._course.num_worse} evaluations were not better than the best, "
                 f"{rule.score} {self._course.score:.3f}"
             )
 
@@ -362,7 +362,7 @@ class CheckpointWriter(pl.Callback):
             self._save_state(trainer)
 
     def _save_state(self, trainer: pl.Trainer) -> None:
-        """Write the state from which Lightning resumes; to be called in all processes."""
+        """Write the state for resuming the training; must be called in all processes."""
         self._is_due = False
         trainer.save_checkpoint(self._folder / LAST_CHECKPOINT)
 
@@ -384,7 +384,7 @@ class CheckpointWriter(pl.Callback):
     ) -> None:
         if not isinstance(pl_module, TrainingModule):
             return
-        # sharded weights are gathered by all processes, and kept by the main one, on the CPU
+        # gather sharded weights in all processes, and keep them in the main one, on the CPU
         weights: dict[str, torch.Tensor] | None = None
         if is_sharded(pl_module.model):
             weights = {}

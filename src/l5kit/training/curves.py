@@ -1,4 +1,4 @@
-"""Curves of a training: the table, or the service, to which they are written."""
+"""Curves of a training: the csv table, or the loggers of services, that they are written to."""
 
 import csv
 import io
@@ -22,7 +22,7 @@ _STEP = "step"
 _SCORES = "val/"
 
 _Row: TypeAlias = dict[str, str | float]
-"""A row of the table: numbers, or their texts in the file, by column."""
+"""Row of the table by column: numbers, or their texts in the file."""
 
 _TABLE = "metrics.csv"
 
@@ -32,15 +32,15 @@ _MODULES = {"tensorboard": ("tensorboard",), "wandb": ("wandb",), "mlflow": ("ml
 
 
 class CurveTable(Logger):
-    """Logger that appends each point of the curves to a csv file at once; columns are sorted by name.
+    """Logger that appends each point of the curves as a row of a csv file, with columns sorted by name.
 
     Args:
         path: The file.
-        resumed: Where a training is resumed; later rows are dropped, as they will be written again. None for a new
-            training.
+        resumed: Point at which a training resumes; later rows are dropped, as they will be computed again. None for a
+            new training.
 
     Raises:
-        CorruptedDataError: The file to continue is not such a table.
+        CorruptedDataError: The file of a resumed training is not such a table.
     """
 
     def __init__(self, path: Path, *, resumed: ResumePoint | None) -> None:
@@ -52,7 +52,7 @@ class CurveTable(Logger):
 
     @property
     def name(self) -> str:
-        """Name of the folder of all curves."""
+        """Name of the parent folder of all curves."""
         return self._path.parent.parent.name
 
     @property
@@ -89,10 +89,10 @@ class CurveTable(Logger):
         try:
             steps = [int(row[_STEP]) for row in rows]
         except ValueError as error:
-            raise self._damaged(f"a step is no whole number ({error})") from error
+            raise self._damaged(f"a step is not a whole number ({error})") from error
 
-        # Keep the rows of finished steps, which count from 0. Scores of a step are written after its checkpoint, so a
-        # state may include the step without its scores, which are then written again.
+        # Keep rows before the resume point; steps in rows count from 0. A step is evaluated after its checkpoint, so a
+        # state may include the step but not its scores: these will be computed again.
         kept = []
         for row, step in zip(rows, steps, strict=True):
             is_evaluation = any(name.startswith(_SCORES) and value for name, value in row.items())
@@ -102,7 +102,7 @@ class CurveTable(Logger):
         self._write(kept, self._columns)
 
     def _rows(self) -> list[_Row]:
-        """Return all rows that are complete."""
+        """Return all complete rows."""
         if not self._path.is_file():
             return []
         lines = self._cells_of(self._whole_lines())
@@ -115,11 +115,11 @@ class CurveTable(Logger):
         return [row for row in rows if row.get(_STEP)]
 
     def _whole_lines(self) -> str:
-        """Return the complete lines; the last line of a killed process may be cut."""
+        """Return the complete lines; a killed process may leave a truncated last line."""
         try:
             text = self._path.read_text("utf-8")
         except UnicodeDecodeError as error:
-            raise self._damaged("it is no text in UTF-8") from error
+            raise self._damaged("it is not UTF-8 text") from error
         return text[: text.rfind("\n") + 1]
 
     def _cells_of(self, text: str) -> Iterator[list[str]]:
@@ -131,7 +131,8 @@ class CurveTable(Logger):
 
     def _damaged(self, why: str) -> CorruptedDataError:
         return CorruptedDataError(
-            f"{self._path} is no table of curves: {why}; put another copy in its place, or remove it to begin a new one"
+            f"{self._path} is not a table of curves: {why}; put another copy in its place, or remove it to begin a new "
+            "one"
         )
 
     def _write(self, rows: list[_Row], columns: list[str]) -> None:
@@ -149,16 +150,16 @@ def _as_lines(rows: list[_Row], columns: list[str]) -> str:
 
 
 class SentPoints:
-    """Record of the points that were sent to a service, in a file: the last step of each curve.
+    """Record of the points sent to a service, in a file: the last step of each curve.
 
-    Services cannot forget the points after the last checkpoint. A resumed training computes the same points again,
-    which are left out.
+    Services cannot drop points after the last checkpoint. A resumed training computes the same points again, and these
+    are not sent twice.
 
     Args:
-        path: The file; initially it describes the points of earlier processes.
+        path: The file; its content on opening is from earlier processes.
 
     Attributes:
-        before: The last step of each curve that earlier processes have sent.
+        before: Last step of each curve sent by earlier processes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -168,7 +169,7 @@ class SentPoints:
         self._steps = dict(self.before)
 
     def note(self, metrics: Mapping[str, float], step: int) -> None:
-        """Record values that were sent at a step."""
+        """Record values that were sent for a step."""
         self._steps |= {name: max(step, self._steps.get(name, -1)) for name in metrics}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with replaced_when_complete(self._path, argument="folder") as temporary:
@@ -176,7 +177,7 @@ class SentPoints:
 
 
 class _SendsOnce(Logger):
-    """Wraps a service logger and forwards only new points."""
+    """Base of service loggers that send each point only once."""
 
     def __init__(self, *, sent: SentPoints, **options: Any) -> None:
         super().__init__(**options)
@@ -184,7 +185,7 @@ class _SendsOnce(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Send the new points of a step."""
+        """Send the new values of a step."""
         before = self._sent.before
         new = {name: value for name, value in metrics.items() if (step or 0) > before.get(name, -1)}
         if new:
@@ -193,7 +194,7 @@ class _SendsOnce(Logger):
 
 
 class OnceWandbLogger(_SendsOnce, WandbLogger):
-    """Logger of Weights & Biases that sends each point once.
+    """Weights & Biases logger that sends each point only once.
 
     Args:
         sent: Record of sent points.
@@ -202,7 +203,7 @@ class OnceWandbLogger(_SendsOnce, WandbLogger):
 
 
 class OnceMLFlowLogger(_SendsOnce, MLFlowLogger):
-    """Logger of MLflow that sends each point once.
+    """MLflow logger that sends each point only once.
 
     Args:
         sent: Record of sent points.
@@ -211,29 +212,29 @@ class OnceMLFlowLogger(_SendsOnce, MLFlowLogger):
 
 
 def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | None = None) -> Logger:
-    """Return the logger of the curves; those of a resumed training continue where it resumes.
+    """Return the logger for curves; a resumed training continues its curves.
 
     Args:
         kind: One of :data:`l5kit.configs.scaling.LOGGERS`.
         folder: Folder of the training.
         name: Name of the training, for services that show several.
-        resumed: Where a training is resumed; None for a new one. Services continue the run named in the folder, and
-            points that they received after the last checkpoint are not sent again.
+        resumed: Point at which a training resumes; None for a new one. Services continue the run recorded in the
+            folder, and do not get points again that were sent after the last checkpoint.
 
     Raises:
-        MissingDependencyError: The library for this kind is missing.
+        MissingDependencyError: The library for this kind is not installed.
     """
     for module in _MODULES.get(kind, ()):
         if find_spec(module) is None:
             raise MissingDependencyError(
-                f"train_params.logger is {kind!r}, and {module} is not installed: pip install {module}, or take 'csv'"
+                f"train_params.logger is {kind!r}, but {module} is not installed: pip install {module}, or use 'csv'"
             )
     service = os.environ.get("MLFLOW_TRACKING_URI")
     if kind == "mlflow" and not service and find_spec("sqlalchemy") is None:
         raise MissingDependencyError(
-            "train_params.logger is 'mlflow', which keeps its runs in a database in the folder of the training, and "
-            "sqlalchemy is not installed, which mlflow-skinny leaves out: pip install mlflow, or name a service by "
-            "MLFLOW_TRACKING_URI"
+            "train_params.logger is 'mlflow', which keeps its runs in a database in the folder of the training, but "
+            "sqlalchemy, which is not part of mlflow-skinny, is not installed: pip install mlflow, or set "
+            "MLFLOW_TRACKING_URI to a service"
         )
     if kind == "csv":
         return CurveTable(_folder_of_curves(folder) / _TABLE, resumed=resumed)
@@ -241,8 +242,8 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
         version = _folder_of_curves(folder).name
         return TensorBoardLogger(folder, name=CURVES, version=version, purge_step=resumed.step if resumed else None)
 
-    # Services continue the run named in the folder. Weights & Biases accepts a name of ours for it; MLflow assigns one
-    # at once, and keeps runs in a database in the folder unless its environment variable names a service.
+    # Services continue the run recorded in the folder. For Weights & Biases the run id is chosen here; MLflow assigns
+    # one on first use, and stores runs in a database in the folder unless its environment variable names a service.
     runs, sent = _Runs(folder), SentPoints(folder / CURVES / f"{kind}.json")
     known = runs.of(kind)
     if kind == "wandb":
@@ -256,7 +257,7 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
 
 
 class _Runs:
-    """Runs of services with the curves of a training, by name of the service; a file in its folder."""
+    """Run ids of services that show the curves of a training, by service, in a file in its folder."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / CURVES / _RUNS
@@ -267,7 +268,7 @@ class _Runs:
                 self._runs = {str(kind): str(run) for kind, run in stored.items()}
 
     def of(self, kind: str) -> str | None:
-        """Return the run to continue, if there is one."""
+        """Return the run to continue; None if there is none."""
         return self._runs.get(kind)
 
     def note(self, kind: str, run: str) -> str:
@@ -281,6 +282,6 @@ class _Runs:
 
 
 def _folder_of_curves(folder: Path) -> Path:
-    """Return the folder of the curves of a training; earlier versions of l5kit created a new one at each resume."""
+    """Return the folder of the curves of a training; earlier versions of l5kit added one for each resume."""
     texts = [path.name.removeprefix("version_") for path in (folder / CURVES).glob("version_*")]
     return folder / CURVES / f"version_{max((int(text) for text in texts if text.isdecimal()), default=0)}"

@@ -1,4 +1,4 @@
-"""Data modules: the batches of a configuration, for your own trainings with Lightning."""
+"""Data modules: the batches of a configuration, for your own trainings on Lightning."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -23,21 +23,21 @@ from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_s
 
 
 class SampleDataModule(pl.LightningDataModule):
-    """The samples of a configuration as batches for your own Lightning module.
+    """The samples of a configuration as batches for a Lightning module of your own.
 
-    ``train_data_loader`` and ``val_data_loader`` define logs, batch size, order and perturbation, as for ``l5kit
-    train``. The order of each epoch depends only on ``train_params.seed`` and the epoch. Each process of a distributed
-    training gets its own samples, so Lightning's samplers are not needed: pass ``use_distributed_sampler=False`` to its
+    ``train_data_loader`` and ``val_data_loader`` define logs, batch size, order and perturbation, as for
+    ``l5kit train``. The order differs between epochs and depends only on ``train_params.seed`` and the epoch. Each
+    process of a distributed training gets its own samples, so pass ``use_distributed_sampler=False`` to Lightning's
     trainer.
 
     Args:
         config: The configuration.
-        data_folder: Folder that the keys of the data are relative to; None for the environment's
+        data_folder: Folder that the keys of the data are relative to; None for the environment variable
             ``L5KIT_DATA_FOLDER``.
 
     Attributes:
         config: The configuration.
-        train_samples: Training samples; after :meth:`setup`.
+        train_samples: Samples of the training; after :meth:`setup`.
         val_samples: Samples of evaluations; None without a ``val_data_loader``.
     """
 
@@ -51,7 +51,7 @@ class SampleDataModule(pl.LightningDataModule):
 
     @classmethod
     def from_cfg(cls, cfg: Config, data_folder: str | os.PathLike[str] | None = None) -> Self:
-        """Return the data module of a configuration, such as those of ``l5kit train``.
+        """Return the data module of a configuration in the format of ``l5kit train``.
 
         Raises:
             ConfigError: A key is missing, unknown, of the wrong type or out of range.
@@ -60,21 +60,21 @@ class SampleDataModule(pl.LightningDataModule):
 
     @property
     def train_samples(self) -> Samples:
-        """Training samples.
+        """Samples of the training.
 
         Raises:
             InvalidArgumentError: :meth:`setup` was not called.
         """
         if self._train_samples is None:
-            raise InvalidArgumentError("the data is not open yet; call setup(), or let a trainer of Lightning do it")
+            raise InvalidArgumentError("the data is not open yet; call setup(), or let Lightning's trainer do it")
         return self._train_samples
 
     def setup(self, stage: str | None = None) -> None:  # noqa: ARG002
-        """Open the logs; once, whatever the stage.
+        """Open the logs, on the first call only, for any stage.
 
         Raises:
             FileNotFoundError: A log or the map is missing.
-            ConfigError: A key that datasets or rasterizers need is missing or of the wrong type.
+            ConfigError: A key for datasets or rasterizers is missing or of the wrong type.
         """
         params = self.config.params
         if self._train_samples is not None:
@@ -110,7 +110,7 @@ class SampleDataModule(pl.LightningDataModule):
         )
 
     def val_dataloader(self) -> Iterable[Batch]:
-        """Return the batches of an evaluation: ``max_num_batches`` of them, evenly spread; none without a loader."""
+        """Return ``max_num_batches`` evenly spread batches of an evaluation; none without a loader."""
         loader = self.config.params.val_loader
         if loader is None or self.val_samples is None:
             return []
@@ -126,10 +126,10 @@ class SampleDataModule(pl.LightningDataModule):
         device: torch.device,
         dataloader_idx: int,  # noqa: ARG002
     ) -> dict[str, torch.Tensor]:
-        """Return the tensors of a batch on a device, as float32 if it does not support float64."""
+        """Return the tensors of a batch on a device, in float32 if it does not support float64."""
         return tensors_on(device, batch)
 
 
 def _device_of(loader: LoaderParams) -> str | None:
-    """Return the device for batches that should be made on a GPU: the current one, if there is one."""
+    """Return the device for batches built on a GPU: the current GPU, or None."""
     return "cuda" if loader.on_device and torch.cuda.is_available() else None

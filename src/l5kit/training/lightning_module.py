@@ -19,20 +19,20 @@ from l5kit.workflows.trajectories import Batch, TrajectoryScores, means_of
 from l5kit.workflows.workflow import TrainingConfig
 
 _AVERAGES = "averaged_weights"
-"""Key of the state of a training."""
+"""Key of the averages in the state of a training."""
 
 
 class WeightAverage:
-    """The exponential moving average of the weights of a network.
+    """Exponential moving average of the weights of a network.
 
-    After step t, counted from 1, ``average = d * average + (1 - d) * weight`` with ``d = min(decay, (1 + t) / (10 +
-    t))``, so the untrained first weights are soon forgotten; before the first step the average equals the weights.
-    Buffers, such as the statistics of batch normalisation, and weights that are not floating-point numbers are not
-    averaged but taken from the last step.
+    After step t, counted from 1, ``average = d * average + (1 - d) * weight`` with
+    ``d = min(decay, (1 + t) / (10 + t))``, so that the untrained weights are soon forgotten; before the first step the
+    average is equal to the weights. Buffers, such as the statistics of batch normalisation, and weights that are not
+    floating point are not averaged: they are those of the last step.
 
     Args:
-        model: The network; it is only changed within :meth:`swapped_in`.
-        decay: Weight of the old average in each step, between 0 and 1.
+        model: The network; only changed within :meth:`swapped_in`.
+        decay: Share of the average that is kept in each step, between 0 and 1.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -49,7 +49,7 @@ class WeightAverage:
 
     @contextmanager
     def swapped_in(self) -> Iterator[None]:
-        """Put the averaged weights into the network within the block."""
+        """Use the averaged weights in the network within the block."""
         kept = {name: value.detach().clone() for name, value in _averaged_of(self._model).items()}
         self._fill(self._averages)
         try:
@@ -62,7 +62,7 @@ class WeightAverage:
         return dict(self._averages)
 
     def load_state_dict(self, averages: Mapping[str, torch.Tensor]) -> None:
-        """Restore the result of :meth:`state_dict`, on the devices of the weights."""
+        """Restore averages from :meth:`state_dict`, on the devices of the weights."""
         for name, value in self._averages.items():
             value.copy_(averages[name])
 
@@ -78,19 +78,19 @@ def _averaged_of(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 class TrainingModule(pl.LightningModule):
-    """A network with its optimizer, losses and scores.
+    """Network with its optimizer, losses and scores.
 
-    Random numbers of a step, such as those of dropout, depend only on the seed, the rank and the step, so a resumed
-    training continues as if it had not been interrupted.
+    Random numbers of a step, such as those of dropout, depend only on seed, rank and step, so that a resumed training
+    gives the same result as an uninterrupted one.
 
     Args:
         model: The network: losses in train mode, trajectories in eval mode.
-        config: Scores, optimizer, and seed.
-        schedule: The schedule of the training.
-        driving: Scenes that the network drives at each evaluation; None for none.
+        config: Scores, optimizer, and the seed of dropout.
+        schedule: Schedule of the training.
+        driving: Scenes to drive at each evaluation; None for none.
 
     Attributes:
-        scores: Mean errors of the last evaluation by name, and the scores of its driving.
+        scores: Mean errors of the last evaluation by name, and scores of driving.
     """
 
     def __init__(
@@ -121,17 +121,17 @@ class TrainingModule(pl.LightningModule):
         return self._params.scaling.accumulate_grad_batches
 
     def ends_step(self, batch_idx: int) -> bool:
-        """Return whether weights change after a batch, counted from the first of the training."""
+        """Return whether a batch, counted from the first of the training, completes a step."""
         return (batch_idx + 1) % self.batches_per_step == 0
 
     def with_judged_weights(self) -> AbstractContextManager[None]:
-        """Put the evaluated and saved weights into the network within the block: the averaged ones if there are any."""
+        """Use the weights for evaluation and saving within the block: the averaged ones if there are any."""
         return nullcontext() if self._average is None else self._average.swapped_in()
 
     def configure_model(self) -> None:
-        """Shard the weights over devices, if the strategy requires it; once.
+        """Shard the weights over devices, if the strategy asks for it; only once.
 
-        All processes have the same weights before; the network gathers them when it is called.
+        All processes start with the same weights; the network gathers them in each call.
 
         Raises:
             MissingDependencyError: torch is too old.
@@ -158,22 +158,22 @@ class TrainingModule(pl.LightningModule):
             self._stored_average = None
 
     def on_save_checkpoint(self, checkpoint: LightningState) -> None:
-        """Save the averaged weights with the last ones."""
+        """Store the averaged weights in addition to the last ones."""
         if self._average is not None:
             checkpoint[_AVERAGES] = self._average.state_dict()
 
     def on_load_checkpoint(self, checkpoint: LightningState) -> None:
-        """Keep the restored averages until the network is on its device."""
+        """Remember the averaged weights until the network is on its device."""
         self._stored_average = checkpoint.get(_AVERAGES)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
         """Seed the random numbers of the batch."""
-        # by the index of the batch instead of earlier draws, so that a resumed training draws the same numbers
+        # by the number of the batch, so that a resumed training draws the same numbers
         number = self.global_step * self.batches_per_step + batch_idx % self.batches_per_step
         torch.manual_seed(mix_seeds(self._params.run.seed, number, self.global_rank))
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
-        """Return the loss of a batch; with the last batch of a step, log the mean losses over its batches."""
+        """Return the loss of a batch; at the end of a step, log the means of all losses over its batches."""
         losses: dict[str, torch.Tensor] = self.model(batch)
         self._losses.append({f"train/{name}": loss.detach() for name, loss in losses.items()})
         if self.ends_step(batch_idx):
@@ -189,25 +189,25 @@ class TrainingModule(pl.LightningModule):
             self._average.update(self.global_step + 1)
 
     def on_validation_epoch_start(self) -> None:
-        """Reset the scores, and swap in the evaluated weights."""
+        """Reset the scores, and switch to the weights for evaluation."""
         self._gathered = self._new_scores()
         self._evaluation.enter_context(self.with_judged_weights())
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
-        """Score the predictions for a batch, of which the model only sees the past."""
+        """Score the trajectories of a batch, of which the model only gets the past."""
         self._gathered.add(self._trajectories_of(batch, self.model(network_inputs(batch))))
 
     def on_validation_epoch_end(self) -> None:
         """Log the mean errors over all processes, and those of the kinematic baselines.
 
-        They are logged at the step that was just trained, wherever the evaluation runs.
+        They are logged at the last trained step, whenever the evaluation runs.
         """
-        with self._evaluation:  # driving uses the evaluated weights, too
+        with self._evaluation:  # the same weights drive
             self.scores = self._means(self._gathered) | self._drive()
         self.log_dict({**self.scores, "step": float(max(self.global_step - 1, 0))}, sync_dist=True)
 
     def scores_over(self, batches: Iterable[Batch]) -> dict[str, float]:
-        """Return the result of an evaluation without logging it; to be called in all processes.
+        """Return the scores of an evaluation without logging; must be called in all processes.
 
         Args:
             batches: Batches of the evaluation.
@@ -227,26 +227,26 @@ class TrainingModule(pl.LightningModule):
         device: torch.device,
         dataloader_idx: int,  # noqa: ARG002
     ) -> dict[str, torch.Tensor]:
-        """Return the tensors of a batch on a device, as float32 if it does not support float64."""
+        """Return the tensors of a batch on a device, in float32 if it does not support float64."""
         return tensors_on(device, batch)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """Return the optimizer, and its learning rate schedule by steps."""
+        """Return the optimiser and its learning rate schedule, by steps."""
         optimizer = make_optimizer(self._params, self.model.parameters())
         course = make_course(self._params, optimizer, self._schedule)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": course, "interval": "step"}}
 
     def _means(self, gathered: TrajectoryScores) -> dict[str, float]:
-        """Return the mean errors of the model and of the baselines over all processes."""
-        # sum up sums and counts of processes, as a mean of means would weight samples differently
+        """Return the mean errors over all processes of the model and of the baselines."""
+        # sum over processes first, as means of parts of different sizes cannot be averaged
         total: torch.Tensor = self.trainer.strategy.reduce(gathered.sums().float().to(self.device), reduce_op="sum")
         means: dict[str, float] = {}
-        for who, sums in zip(("val", *BASELINES), total.cpu(), strict=True):
-            means |= means_of(sums, self._params.horizons_s, who)
+        for name, sums in zip(("val", *BASELINES), total.cpu(), strict=True):
+            means |= means_of(sums, self._params.horizons_s, name)
         return means
 
     def _drive(self) -> dict[str, float]:
-        """Return mean scores over all processes of the scenes that the network drives with its current weights."""
+        """Return the mean scores over all processes of scenes that the network drives with its current weights."""
         if self._driving is None:
             return {}
         rank = {"rank": self.global_rank, "world_size": self.trainer.world_size}

@@ -1,4 +1,4 @@
-"""Parts of Lightning that trainings use; the error if it is missing names the extra that installs it."""
+"""Lightning imports for trainings; if Lightning is missing, the error names the extra to install."""
 
 from l5kit.errors import MissingDependencyError, install_command
 

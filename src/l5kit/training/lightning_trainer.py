@@ -1,4 +1,4 @@
-"""Lightning trainer of trainings: strategies, quiet output, and signals."""
+"""Lightning trainer of trainings: its strategies, fewer messages, and the usual exit on signals."""
 
 import logging
 import signal
@@ -18,9 +18,9 @@ from l5kit.training.state_file import LightningState, ResumePoint, StateFiles
 
 
 class ShardedStrategy(ModelParallelStrategy):
-    """Strategy that shards weights, gradients and optimizer state over devices (FSDP2 of torch).
+    """Strategy that shards weights, gradients and optimiser state over devices (FSDP2 of torch).
 
-    The state of a training is one complete file, as with other strategies.
+    The state of a training is saved as a single complete file, as with other strategies.
 
     Args:
         world_size: Number of processes.
@@ -32,18 +32,18 @@ class ShardedStrategy(ModelParallelStrategy):
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> LightningState:  # noqa: ARG002
         """Load a state without running code in it.
 
-        Only the optimizer state of weights without any gradient may be missing.
+        Only optimiser states of weights that no loss depends on may be missing.
 
         Raises:
-            CheckpointError: The file is broken, not the state of a training, or has other weights.
+            CheckpointError: The file is broken, is not a training state, or has other weights.
         """
         state, module = StateFiles().load_checkpoint(checkpoint_path), self.lightning_module
         if module is None:
-            raise RuntimeError("a state is loaded for no module")
+            raise RuntimeError("cannot load a state without a module")
         different = sorted(state["state_dict"].keys() ^ module.state_dict().keys())
         if different:
             raise CheckpointError(f"{checkpoint_path} is the state of another network: {', '.join(different)} differ")
-        module.strict_loading = False  # the only way of torch to accept missing optimizer states
+        module.strict_loading = False  # the only way in torch to allow missing optimiser states
         try:
             return dict(super().load_checkpoint(checkpoint_path, weights_only=True))
         finally:
@@ -53,16 +53,16 @@ class ShardedStrategy(ModelParallelStrategy):
 def make_trainer(
     setup: TrainingSetup, folder: Path, *, callbacks: Sequence[pl.Callback], resumed: ResumePoint | None
 ) -> pl.Trainer:
-    """Return the trainer, for which the whole training is one epoch.
+    """Return the trainer; one epoch of it is the whole training.
 
     Args:
         setup: The training.
-        folder: Output folder.
+        folder: Folder of the training.
         callbacks: Callbacks of the training.
-        resumed: Where it is resumed; None for a new one.
+        resumed: Point at which the training resumes; None for a new one.
 
     Raises:
-        MissingDependencyError: The library of ``train_params.logger`` is missing.
+        MissingDependencyError: The library of ``train_params.logger`` is not installed.
     """
     run, scaling = setup.config.params.run, setup.config.params.scaling
     strategy: str | Strategy = "ddp_find_unused_parameters_true" if setup.config.workflow.has_idle_weights else "ddp"
@@ -98,7 +98,7 @@ def make_trainer(
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Suppress messages of Lightning about itself, and its general advice, within the block."""
+    """Silence Lightning's messages about itself and its advice to beginners within the block."""
     loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -115,10 +115,10 @@ def quiet_lightning() -> Iterator[None]:
 
 @contextmanager
 def reported_endings() -> Iterator[None]:
-    """Let Ctrl-C raise ``KeyboardInterrupt`` and SIGTERM exit with status 143 within the block.
+    """Make Ctrl-C a ``KeyboardInterrupt`` and SIGTERM an exit with status 143 within the block.
 
-    Lightning exits with status 1 on Ctrl-C, which it then ignores, and with 0 on SIGTERM. A SIGTERM handler of the user
-    is kept.
+    Lightning ends the process with status 1 on Ctrl-C, which it then ignores, and with 0 on SIGTERM. An existing
+    handler for SIGTERM is kept.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""Optimizers and learning rate schedules: those of l5kit, or named classes."""
+"""Optimisers and learning rate schedules of trainings: those of l5kit, or classes named in the configuration."""
 
 import inspect
 import math
@@ -15,13 +15,13 @@ from l5kit.errors import ConfigError
 from l5kit.training.lightning_parts import Checkpoint, EarlyStopping, pl
 
 _LENGTHS: Final = ("total_steps", "T_max")
-"""Arguments of schedules that are set to the steps of the training, unless the configuration gives them."""
+"""Arguments of schedules for the number of training steps, unless the configuration sets them."""
 
 _KEYS_INSTEAD: Final[dict[type[pl.Callback], str]] = {
     Checkpoint: "train_params.checkpoint_every_n_steps and save_top_k",
     EarlyStopping: "train_params.early_stopping_patience",
 }
-"""Callbacks whose function is built into l5kit, and the keys for it."""
+"""Lightning callbacks that l5kit replaces, and the keys to use instead."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class TrainingSchedule:
         steps_per_epoch: Steps of an epoch.
         checkpoint_every: Steps between two checkpoints.
         eval_every: Steps between two evaluations.
-        warmup_num_steps: Steps of the learning rate warmup.
-        is_cosine: Whether a cosine decay follows.
+        warmup_num_steps: Steps in which the learning rate rises.
+        is_cosine: Whether it falls along half a cosine after that.
     """
 
     num_steps: int
@@ -46,12 +46,12 @@ class TrainingSchedule:
 
     @classmethod
     def of(cls, params: TrainingParams, *, num_batches: int, schedule: str) -> "TrainingSchedule":
-        """Return the schedule of a training.
+        """Return the schedule of a training for a number of batches in an epoch.
 
         Args:
             params: The training.
             num_batches: Batches of an epoch on each device; those whose gradients are averaged count as one.
-            schedule: Schedule of the workflow, if the configuration names none.
+            schedule: Default of the workflow, if the configuration names none.
         """
         run, optimizer = params.run, params.optimizer
         if run.num_epochs is None:
@@ -95,16 +95,16 @@ def _interval(num_steps: int | None, num_epochs: int | None, steps_per_epoch: in
 
 
 def make_optimizer(params: TrainingParams, weights: Iterable[nn.Parameter]) -> Optimizer:
-    """Return the optimizer of a training: Adam, AdamW with a weight decay, or the named class.
+    """Return the optimiser of a training: Adam, AdamW with a weight decay, or the named class.
 
-    A class gets the weights first. It may have parameters ``lr``, set to ``learning_rate``, and ``weight_decay``.
+    A class gets the weights first. It can take ``lr``, set to ``learning_rate``, and ``weight_decay``.
 
     Args:
         params: The training.
-        weights: The weights to optimize.
+        weights: Weights to optimise.
 
     Raises:
-        ConfigError: The class cannot be imported or created, is not an optimizer, or does not support a given
+        ConfigError: The class cannot be imported or constructed, is not an optimiser, or does not support the given
             ``weight_decay``.
     """
     rate, decay, named = params.optimizer.learning_rate, params.optimizer.weight_decay, params.own.optimizer
@@ -117,21 +117,22 @@ def make_optimizer(params: TrainingParams, weights: Iterable[nn.Parameter]) -> O
 
 
 def make_course(params: TrainingParams, optimizer: Optimizer, schedule: TrainingSchedule) -> LRScheduler:
-    """Return the learning rate schedule after each step: one of l5kit, or the named class.
+    """Return the learning rate schedule, updated after each step: one of l5kit, or the named class.
 
-    A class gets the optimizer first. It may have parameters ``max_lr``, set to ``learning_rate``, and ``total_steps``
-    or ``T_max``, set to the steps of the training.
+    A class gets the optimiser first. It can take ``max_lr``, set to ``learning_rate``, and ``total_steps`` or
+    ``T_max``, set to the number of training steps.
 
     Raises:
-        ConfigError: The class cannot be imported or created, is not a schedule by steps, or ends before the training.
+        ConfigError: The class cannot be imported or constructed, is not a schedule by steps, or ends before the
+            training.
     """
     named = params.optimizer.own_schedule
     if named is None:
         return LambdaLR(optimizer, lambda step: learning_rate_factor(step, schedule))
     loaded = named.load(LRScheduler)
     if issubclass(loaded, ReduceLROnPlateau):
-        raise ConfigError(f"{named.key}: {named.class_path} goes by scores; take a schedule that goes by steps")
-    # a cycle that ends early would raise in the middle of the training, which could not be resumed either
+        raise ConfigError(f"{named.key}: {named.class_path} depends on scores; use a schedule by steps")
+    # a cycle that is too short raises in the middle of the training, which then cannot be resumed
     steps = schedule.num_steps
     context = {"max_lr": params.optimizer.learning_rate, **dict.fromkeys(_LENGTHS, steps)}
     made = named.make(LRScheduler, context, optimizer)
@@ -144,7 +145,7 @@ def make_course(params: TrainingParams, optimizer: Optimizer, schedule: Training
 
 
 def length_of_course(params: TrainingParams) -> str | None:
-    """Return the parameter of the named schedule that depends on the number of steps, which then must not change.
+    """Return the argument of the named schedule that is set to the number of training steps, which is then fixed.
 
     Raises:
         ConfigError: The class cannot be imported.
@@ -157,16 +158,16 @@ def length_of_course(params: TrainingParams) -> str | None:
 
 
 def make_callbacks(params: TrainingParams) -> list[pl.Callback]:
-    """Return the callbacks of a configuration.
+    """Return the callbacks named in a configuration.
 
     Raises:
-        ConfigError: One cannot be imported or created, is not a callback, or duplicates a function of l5kit.
+        ConfigError: One cannot be imported or constructed, is not a callback, or is replaced by l5kit.
     """
     made = []
     for named in params.own.callbacks:
         loaded = named.load(pl.Callback)
         for base, keys in _KEYS_INSTEAD.items():
             if issubclass(loaded, base):
-                raise ConfigError(f"{named.key}: l5kit does itself what {named.class_path} does; set {keys}")
+                raise ConfigError(f"{named.key}: l5kit already does the work of {named.class_path}; set {keys}")
         made.append(named.make(pl.Callback, {}))
     return made

@@ -1,4 +1,4 @@
-"""Progress of a training: its time, logged speed, and messages."""
+"""Progress of a training: its clock, logged speed and learning rate, and lines or a bar for people."""
 
 import math
 import time
@@ -15,10 +15,10 @@ from l5kit.training.setup import TrainingSetup
 
 
 class TrainingClock:
-    """Clock of a training in minutes.
+    """Clock of minutes since its creation.
 
     Args:
-        minutes: Minutes before now.
+        minutes: Minutes before that.
     """
 
     def __init__(self, minutes: float = 0.0) -> None:
@@ -32,7 +32,7 @@ class TrainingClock:
 
 
 class RateCurve(LearningRateMonitor):
-    """Callback that logs the learning rate once for each point of the curves, however many batches a step has."""
+    """Monitor that logs the learning rate once for each step, however many batches it has."""
 
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: object, batch_idx: int
@@ -43,16 +43,16 @@ class RateCurve(LearningRateMonitor):
 
 
 class TrainingProgress(pl.Callback):
-    """Callback that logs the speed of a training, shows a bar on a terminal or in a notebook, and reports scores.
+    """Callback that logs the speed of a training, shows a bar, and reports the scores of each evaluation.
 
-    Speed and the share of time spent waiting for batches are measured since the last point of the curves, without
-    evaluations and checkpoints. The displayed loss is the mean over the same steps. Without a bar, as in batch jobs, a
-    line shows the same once a minute. A non-finite loss is reported once.
+    Speed, and the share of time that steps wait for batches, are measured since the last point of the curves, without
+    evaluations and checkpoints. The loss shown is the mean over the same steps. Without a bar, as in batch jobs, a line
+    is printed once a minute. A loss that is not finite gives a warning once.
 
     Args:
         setup: The training.
-        tell: Called with each line of progress, human-readable.
-        visible: Whether to show the bar, if standard error is a terminal or this is a notebook, or lines otherwise.
+        tell: Function called with each human-readable line of progress.
+        visible: Whether to show the bar, on a terminal or in a notebook, or the lines elsewhere.
     """
 
     def __init__(self, setup: TrainingSetup, *, tell: Callable[[str], None], visible: bool = True) -> None:
@@ -87,12 +87,12 @@ class TrainingProgress(pl.Callback):
         batch: object,  # noqa: ARG002
         batch_idx: int,
     ) -> None:
-        """Count a batch; log and show the progress every few steps."""
+        """Count a batch; log and show the progress at intervals."""
         now_s = time.perf_counter()
         self._taken_s += now_s - self._mark_s
         self._mark_s = now_s
         self._num_batches += 1
-        self._losses.append(outputs["loss"].detach() * self._module.batches_per_step)  # undo the division by Lightning
+        self._losses.append(outputs["loss"].detach() * self._module.batches_per_step)  # undo Lightning's division
         if not self._module.ends_step(batch_idx):
             return
         if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
@@ -105,7 +105,7 @@ class TrainingProgress(pl.Callback):
             loss = self._mean_loss()
             self._warn_if_lost(trainer, loss)
             self._pace = f"loss {loss:.4f}, {samples_per_s:,.0f} samples/s, loader {share:.0%}"
-            # without a bar, print a line once a minute
+            # without a bar print a line once a minute
             is_due = self._mark_s - self._reported_s >= TELL_EVERY_S
             if is_due and self._visible and self._bar is None and trainer.is_global_zero:
                 self._tell(f"step {trainer.global_step:,} of {trainer.max_steps:,}: {self._pace}")
@@ -140,7 +140,7 @@ class TrainingProgress(pl.Callback):
         return float(torch.stack(self._losses).mean())
 
     def _warn_if_lost(self, trainer: pl.Trainer, loss: float) -> None:
-        """Warn once of a non-finite loss, from which weights hardly ever recover."""
+        """Warn once about a loss that is not finite, as weights rarely recover from it."""
         if math.isfinite(loss) or self._is_lost or not trainer.is_global_zero:
             return
         self._is_lost = True
@@ -148,7 +148,7 @@ class TrainingProgress(pl.Callback):
         warnings.warn(
             f"the loss is {loss} at step {step:,}, so that the weights may contain NaN; start again with a smaller "
             "train_params.learning_rate or with train_params.gradient_clip_norm, or look for such "
-            "values in the samples or in classes of your own",
+            "values in the samples or in your own classes",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""Training of a network, from a configuration to weights."""
+"""Training of a network, from a configuration to its weights."""
 
 import os
 import warnings
@@ -34,24 +34,23 @@ from l5kit.training.state_file import LAST_CHECKPOINT
 from l5kit.workflows.workflow import TrainingConfig
 
 _NODE_VARIABLES = ("NODE_RANK", "GROUP_RANK", "RANK", "SLURM_NODEID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
-"""Variables set by torchrun, Slurm, MPI, and users who start each machine by hand."""
+"""Variables set by torchrun, Slurm or MPI, or by hand on each machine."""
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """Result of a training: its files and scores.
+    """Result of a training: its files and its scores.
 
     Attributes:
-        folder: Folder of its files.
-        weights: The final weights, a file that :func:`l5kit.planning.checkpoint.load_checkpoint` reads.
+        folder: Its run folder.
+        weights: Weights at the end, a file for :func:`l5kit.planning.checkpoint.load_checkpoint`.
         num_steps: Total number of training steps.
-        minutes: Total minutes of the training, including those before a resume, but not those of steps that had to be
-            repeated.
-        scores: Final mean errors by name, of the model and of the kinematic baselines.
-        best_weights: The weights with the best score; None if no evaluation of this training had a finite score.
-        best_step: Their step; None if unknown.
-        best_score: Their mean error over the whole future, in metres, the smallest; or with ``best_by: closed_loop``
-            their mean driving score, the largest.
+        minutes: Total minutes of training, including those before a resume, without repeated steps.
+        scores: Mean errors at the end by name, of the model and of the kinematic baselines.
+        best_weights: Weights with the best score; None if no evaluation of this training had a finite score.
+        best_step: Step of the best weights; None if unknown.
+        best_score: Their score: the mean error over the whole future in metres, smaller is better, or with
+            ``best_by: closed_loop`` the mean score of driving, larger is better.
         best_by: Name of this score in ``scores``; None without evaluations.
     """
 
@@ -80,32 +79,32 @@ def train(
 
     Classes named in the configuration are imported, which runs their code.
 
-    The folder gets ``config.yaml``, ``curves/``, the weights as safetensors (periodic ones, the best ones, and the
-    final ones under ``train_params.output_name``), ``last.ckpt`` to resume the training, and ``result.json``.
+    The folder gets ``config.yaml``, ``curves/``, weights as safetensors (at intervals, the best ones, and those at the
+    end under ``train_params.output_name``), ``last.ckpt`` for resuming the training, and ``result.json``.
 
     Args:
-        cfg: The configuration; a key that neither l5kit nor L5Kit 1.x knows is an error.
+        cfg: The configuration; a key that neither l5kit nor L5Kit 1.x supports is an error.
         folder: Output folder; new or empty, unless ``resume``.
-        data_folder: Folder that the keys of the data are relative to; None for the environment's
+        data_folder: Folder that the keys of the data are relative to; None for the environment variable
             ``L5KIT_DATA_FOLDER``.
         resume: Continue from ``last.ckpt``, at the same step, with the same samples and best weights; from the first
-            step if there is none yet, which is reported.
-        tell: Called with each line of progress, such as the scores of an evaluation.
-        show_bar: Whether to show a bar, if standard error is a terminal.
-        callbacks: Further callbacks for Lightning's trainer.
+            step, with a line of progress, if the training ended before its first checkpoint.
+        tell: Function called with each line of progress, such as the scores of an evaluation.
+        show_bar: Whether a bar is shown, if standard error is a terminal.
+        callbacks: Additional callbacks for Lightning's trainer.
 
     Raises:
         ConfigError: A key is unknown, missing, of the wrong type or out of range, or differs from that of the training
             to resume.
-        FileNotFoundError: Data is missing, or there is nothing to resume from.
-        InvalidArgumentError: The folder holds files, or another process writes a training to it; or the data of the
-            training to resume was different.
+        FileNotFoundError: Data is missing, or there is nothing to resume.
+        InvalidArgumentError: The folder holds files, another process is training into it, or the data of a resumed
+            training has changed.
         CheckpointError: The state to resume from is broken; the message names the file.
-        KeyboardInterrupt: Ctrl-C; the last state stays.
-        SystemExit: SIGTERM, with status 143; the last state stays.
+        KeyboardInterrupt: Ctrl-C; the last state is kept.
+        SystemExit: SIGTERM, with status 143; the last state is kept.
     """
     config = TrainingConfig.from_cfg(cfg)
-    # keys of L5Kit 1.x without effect here, most of which had none there either
+    # keys of L5Kit 1.x that are ignored here, as most of them were there
     given = [key for key in LEGACY_KEYS if key.partition(".")[2] in cfg.get("model_params", {})]
     if cfg.get("val_data_loader", {}).get("perturb_probability"):
         given.append("val_data_loader.perturb_probability")
@@ -115,7 +114,7 @@ def train(
     num_nodes = config.params.scaling.num_nodes
     if num_nodes > 1 and not any(name in os.environ for name in _NODE_VARIABLES):
         raise ConfigError(
-            f"train_params.num_nodes is {num_nodes}, and nothing tells which machine this is; start with torchrun or "
+            f"train_params.num_nodes is {num_nodes}, but the rank of this machine is unknown; start with torchrun or "
             "srun, or set NODE_RANK, MASTER_ADDR and MASTER_PORT on each"
         )
     target = Path(os.path.abspath(folder))  # user code may change the working directory
@@ -133,7 +132,7 @@ def _train_in(
     show_bar: bool,
     callbacks: tuple[pl.Callback, ...],
 ) -> TrainingResult:
-    """Train in a locked folder; see :func:`train`."""
+    """Train in a folder that is locked by this process; see :func:`train`."""
     data_manager = LocalDataManager(data_folder)
     config = config.with_resolved_folders(data_manager)
     resumed = prepare_folder(target, config, resume=resume)
@@ -146,9 +145,7 @@ def _train_in(
         facts = _facts_of(config, data_manager, show_bar=show_bar) if is_main_process() else {}
         if resumed is not None:
             require_same_data(resumed.data, facts)
-        if (
-            is_main_process()
-        ):  # everything that could be missing has been found by now; earlier errors leave the folder free
+        if is_main_process():  # only after all checks, so that errors leave the folder free
             save_config_data(config.mapping, str(target / CONFIG_FILE))
         writer = CheckpointWriter(setup, target, facts=facts, resumed=resumed is not None, clock=clock, tell=tell)
         progress = TrainingProgress(setup, tell=tell, visible=show_bar)
@@ -162,10 +159,10 @@ def _train_in(
                     trainer.validate(setup.module, setup.evaluation, verbose=False)
             finally:
                 for logger in trainer.loggers:
-                    if isinstance(logger, WandbLogger):  # a later training of this process gets a new run
+                    if isinstance(logger, WandbLogger):  # so that the next training of this process gets a new run
                         logger.experiment.finish()
         weights = writer.save_final_weights(trainer, setup.module)
-    # recovery statistics of the perturbations, of all logs; empty if other processes made the batches
+    # counts of recovery perturbations over all logs; zero if other processes built the batches
     logs = setup.samples.parts if isinstance(setup.samples, JoinedDataset) else (setup.samples,)
     counted = [log.perturbation.counts for log in logs if isinstance(log.perturbation, RecoveryPerturbation)]
     if trainer.is_global_zero and any(counts.windows for counts in counted):
@@ -188,13 +185,13 @@ def _train_in(
 
 
 def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_bar: bool) -> JsonObject:
-    """Return the facts that weights and ``result.json`` store: the version of l5kit, and the data."""
+    """Return the facts of a training for its weights and ``result.json``: the version of l5kit, and its data."""
     params = config.params
     loaders = {"data": params.train_loader, "eval_data": params.val_loader}
     keys = {name: log_keys_of(loader, data_manager) if loader else [] for name, loader in loaders.items()}
     driving = params.val_driving
     driven = [] if driving is None else [f"{driving.folder}/{driving.key}" if driving.folder else driving.key]
-    # read a log once if it is used for training and evaluation
+    # a log for both training and evaluation is read once
     with show_progress("Reading", visible=show_bar) as progress:
         records = {
             key: DataRecord.of_log(data_manager.require(key), key=key, progress=progress).as_dict()

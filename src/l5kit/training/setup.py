@@ -1,4 +1,4 @@
-"""Setup of a training: data, schedule and network, before the first step."""
+"""Setup of a training before its first step: data, schedule and network."""
 
 import warnings
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_s
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """A training before its first step.
+    """Training before its first step.
 
     Attributes:
         config: The configuration.
-        num_devices: Number of training devices of each machine.
-        world_size: Number of training processes, each on its own device.
-        samples: Training samples.
+        num_devices: Number of devices of each machine.
+        world_size: Number of processes, each with its own device.
+        samples: Samples of the training.
         batches: Batches of its steps.
         evaluation: Batches of an evaluation, never perturbed; None without evaluations.
-        schedule: Its schedule.
-        module: The network with the initial weights of the seed, and its training.
+        schedule: Schedule of the training.
+        module: Network with initial weights by the seed, and its optimisation.
     """
 
     config: TrainingConfig
@@ -48,7 +48,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
 
     Args:
         config: The configuration.
-        data_manager: Data manager of logs and map.
+        data_manager: Data manager for logs and map.
 
     Raises:
         FileNotFoundError: A log, the map, or requested ImageNet weights are missing.
@@ -61,7 +61,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     device = "cuda" if is_on_cuda else None
     if loader.on_device and not is_on_cuda:
         warnings.warn(
-            "train_data_loader.on_device is true, but no GPU trains, so that the processor makes the batches",
+            "train_data_loader.on_device is true, but no GPU trains, so the processor builds the batches",
             UserWarning,
             stacklevel=2,
         )
@@ -81,7 +81,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     num_samples = choice.num_samples_of(samples)
     num_batches = steps_per_epoch(num_samples, loader, world_size=world_size, batches_per_step=batches_per_step)
     schedule = TrainingSchedule.of(params, num_batches=num_batches, schedule=config.workflow.schedule)
-    # right before the weights are drawn, which then do not depend on anything opened before
+    # directly before the weights are drawn, so that they do not depend on earlier draws
     torch.manual_seed(params.run.seed)
     network = make_model(config, samples)
     require_outputs(network, samples)
@@ -90,7 +90,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     if params.scaling.compile:
         from torch import _dynamo  # imported here, as it takes a second
 
-        # compiled in place: at the first call of the network, and again for inputs of other shapes
+        # in place; compiled on the first call, and again for other input shapes
         backend, names = params.scaling.compile_backend, sorted(_dynamo.list_backends(exclude_tags=()))
         if backend not in names:
             raise ConfigError(
@@ -101,7 +101,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     driving = None if params.val_driving is None else DrivingEvaluation(config, params.val_driving, data_manager)
     module = TrainingModule(network, config, schedule, driving=driving)
     if params.own_classes():
-        module.configure_optimizers()  # before anything is written, as they may be missing
+        module.configure_optimizers()  # before anything is written, as classes may be missing
     batches = StepBatches(
         samples,
         loader,

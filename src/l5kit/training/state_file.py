@@ -1,4 +1,4 @@
-"""State file of a training, from which Lightning resumes: written atomically, and read without running code."""
+"""Training state on disk: the file that Lightning resumes from, written atomically and read without running code."""
 
 import warnings
 from collections.abc import Mapping
@@ -14,29 +14,29 @@ from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.lightning_parts import CheckpointIO
 
 LAST_CHECKPOINT = "last.ckpt"
-"""Lightning checkpoint from which a training is resumed."""
+"""Lightning file that a training resumes from."""
 
 LightningState: TypeAlias = dict[str, Any]
-"""State of a training, or of a part of it, in Lightning's form: plain values and tensors by name."""
+"""State of a training, or of a part of it, in Lightning: plain values and tensors by name."""
 
 _WRITER = "CheckpointWriter"
 """Key of the state of :class:`~l5kit.training.checkpoint_writer.CheckpointWriter`."""
 
 _ADVICE = (
-    "The training cannot go on from it: take another copy of the file, or start a new training in another folder; "
+    "The training cannot be resumed from it: use another copy of the file, or start a new training in another folder; "
     "weights that were saved as safetensors can still be used"
 )
 
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """The step at which a training is resumed.
+    """Point at which a training resumes.
 
     Attributes:
-        step: Finished steps.
-        evaluated_step: Steps at the last evaluation in the state; None for a state without evaluations.
-        minutes: Minutes of the training so far.
-        training: Identity of the training; None in states of earlier versions.
+        step: Steps done.
+        evaluated_step: Step of the last evaluation; None for a state without evaluations.
+        minutes: Minutes of training so far.
+        training: Digest of the training; None in states of earlier versions.
         data: Record of its data; empty in states of earlier versions.
     """
 
@@ -48,10 +48,10 @@ class ResumePoint:
 
 
 def read_resume_point(path: Path) -> ResumePoint:
-    """Return where the training of a state is resumed.
+    """Return the point at which a training resumes from a state.
 
     Raises:
-        CheckpointError: The file is broken, or not the state of a training.
+        CheckpointError: The file is broken, or not a training state.
     """
     state = StateFiles().load_checkpoint(path)
     step = state["global_step"]
@@ -73,10 +73,10 @@ def _are_dicts(parts: object) -> bool:
 
 
 class StateFiles(CheckpointIO):
-    """Checkpoint reader and writer that writes states atomically and reads them without running code."""
+    """Lightning plugin that writes states atomically, and reads them without running code in them."""
 
     def save_checkpoint(self, checkpoint: LightningState, path: str | Path, storage_options: object = None) -> None:  # noqa: ARG002
-        """Write a state, replacing the file; a warning names values that could not be read without running code."""
+        """Write a state, replacing the file; warn about objects that cannot be read without running code."""
         with replaced_when_complete(path, argument="path") as temporary:
             torch.save(checkpoint, temporary)
             find = getattr(torch.serialization, "get_unsafe_globals_in_checkpoint", None)  # from torch 2.6 on
@@ -84,7 +84,7 @@ class StateFiles(CheckpointIO):
             if others:
                 warnings.warn(
                     f"the state holds {', '.join(sorted(others))}, and could not be read again, since that could run "
-                    "any code; let the state of your callbacks be dicts, lists, texts, numbers and tensors",
+                    "any code; use only dicts, lists, strings, numbers and tensors in the state of your callbacks",
                     UserWarning,
                     stacklevel=1,
                 )
@@ -95,10 +95,10 @@ class StateFiles(CheckpointIO):
         map_location: object = None,  # noqa: ARG002
         **_: object,
     ) -> LightningState:
-        """Return a state, on the CPU.
+        """Return a state on the CPU.
 
         Raises:
-            CheckpointError: The file is broken, or not the state of a training.
+            CheckpointError: The file is broken, or not a training state.
         """
         file = Path(path)
         try:
@@ -118,7 +118,7 @@ class StateFiles(CheckpointIO):
             }
             wrong = [name for name, is_so in is_right.items() if not is_so]
         if wrong:
-            raise CheckpointError(f"{file} is no state of a training: it has no right {', '.join(wrong)}. {_ADVICE}")
+            raise CheckpointError(f"{file} is not a training state: invalid {', '.join(wrong)}. {_ADVICE}")
         return state
 
     def remove_checkpoint(self, path: str | Path) -> None:

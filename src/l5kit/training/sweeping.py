@@ -1,4 +1,4 @@
-"""Sweeps: several trainings that differ in a few keys, run one after the other, with one table of results."""
+"""Sweeps: trainings that differ in a few keys, one after the other, with a common table of results."""
 
 import csv
 import io
@@ -29,21 +29,21 @@ _FACTS = ("num_steps", "minutes", "best_step", "best_score", "best_by")
 """Keys of ``result.json`` that are columns, in addition to the scores."""
 
 SWEEP_FILE: Final = "sweep.json"
-"""Definition of the sweep: the common configuration, and the values."""
+"""File of the definition of a sweep: the common configuration, and the values of each training."""
 
 _GIVEN = ".given.yaml"
 
 
 @dataclass(frozen=True)
 class SweepRow:
-    """A training of a sweep and its result.
+    """Training of a sweep and its result.
 
     Attributes:
         run: Name of its folder.
-        status: Whether it has finished.
-        values: Its values by the paths of the keys.
-        result: Content of ``result.json``; empty without one.
-        error: Reason of its failure; empty if it did not fail.
+        status: Whether it is done, failed or waiting.
+        values: Values of the swept keys, by path.
+        result: Content of ``result.json``; empty if missing.
+        error: Reason of a failure; empty without one.
     """
 
     run: str
@@ -53,7 +53,7 @@ class SweepRow:
     error: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        """Return its cells by column."""
+        """Return the cells of the row by column."""
         scores = self.result.get("scores")
         return {
             "run": self.run,
@@ -66,8 +66,8 @@ class SweepRow:
 
 
 def write_table(rows: Sequence[SweepRow], path: Path) -> None:
-    """Write the rows as a csv file atomically; missing cells are empty, lists are JSON."""
-    # all columns in order, including scores that only some trainings have
+    """Write the rows as a csv file, atomically; missing cells are empty, lists are JSON."""
+    # columns in order of first appearance; rows may lack some scores
     columns = dict.fromkeys(name for row in rows for name in row.as_dict() if name != "error")
     text = io.StringIO()
     writer = csv.DictWriter(text, [*columns, "error"], lineterminator="\n")
@@ -84,7 +84,7 @@ class SweepResult:
     """Result of a sweep.
 
     Attributes:
-        folder: Folder of the trainings, each in a subfolder.
+        folder: Parent folder of the trainings, one subfolder each.
         table: The csv file with all rows.
         rows: Result of each training.
     """
@@ -95,7 +95,7 @@ class SweepResult:
 
     @property
     def num_failed(self) -> int:
-        """Number of failed trainings."""
+        """Number of trainings that ended with an error."""
         return sum(row.status == "failed" for row in self.rows)
 
 
@@ -117,22 +117,22 @@ def sweep(
 
     Args:
         cfg: The common configuration.
-        folder: Output folder; new or empty, unless ``resume``. Each training has a subfolder, as :func:`train` writes
-            it, and ``table.csv`` has a row for each.
-        values: Values of keys by their paths, such as ``{"train_params.learning_rate": [1e-3, 1e-4]}``.
+        folder: Output folder; new or empty, unless ``resume``. Each training gets a subfolder, as written by
+            :func:`train`, and a row in ``table.csv``.
+        values: Values of keys by path, such as ``{"train_params.learning_rate": [1e-3, 1e-4]}``.
         num_seeds: Trainings of each combination, with ``train_params.seed`` from the configured one on; None for one.
-        data_folder: As for :func:`train`.
+        data_folder: As in :func:`train`.
         resume: Continue the sweep in the folder: finished trainings are not repeated, killed or failed ones are
             resumed.
-        tell: Called with each line of progress, human-readable.
-        show_bar: Whether to show a bar, if standard error is a terminal.
+        tell: Function called with each human-readable line of progress.
+        show_bar: Whether a bar is shown, if standard error is a terminal.
 
     Raises:
-        ConfigError: Keys are unknown, or there are no values; the sweep in the folder is a different one, or this
-            process is one of several.
-        FileNotFoundError: There is nothing to resume from.
+        ConfigError: Keys are unknown, or have no values; the folder has another sweep, or this process is one of
+            several.
+        FileNotFoundError: There is nothing to resume.
         InvalidArgumentError: The folder holds files, or another process writes to it.
-        KeyboardInterrupt: Ctrl-C; the table has the finished trainings.
+        KeyboardInterrupt: Ctrl-C; the table has all finished trainings.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError("a sweep starts its trainings itself, one after the other; call it once, without torchrun")
@@ -156,15 +156,15 @@ def sweep(
             with replaced_when_complete(file, argument="folder") as temporary:
                 temporary.write_text(text + "\n", encoding="utf-8")
         elif not file.is_file():
-            raise FileNotFoundError(f"there is no {file} to go on from; start without resume")
+            raise FileNotFoundError(f"there is no {file} to resume from; start without resume")
         else:
             clear_leftovers_in(target)
             if parse_json(read_text(file, called=SWEEP_FILE), called=str(file)) != json.loads(text):
                 raise ConfigError(
-                    f"the sweep in {target} has another configuration or other values than the one that is to go on, "
-                    f"as {file} tells; start a new one in another folder"
+                    f"the sweep in {target} has another configuration or other values than the one to resume, see "
+                    f"{file}; start a new one in another folder"
                 )
-        # the table has all rows from the first training on, and is complete after each, however the sweep ends
+        # the table has all rows after the first training, and is written after each, however the sweep ends
         rows = [SweepRow(run.name, "waiting", run.values, _result_of(target / run.name)) for run in runs]
         for number, run in enumerate(runs):
             if not rows[number].result:
@@ -184,11 +184,11 @@ def _done(
     tell: Callable[[str], None],
     show_bar: bool,
 ) -> SweepRow:
-    """Return the row of a training, which is run unless it has finished before."""
+    """Return the row of a training, after running it unless it is finished."""
     result = _result_of(folder)
     if not result:
         try:
-            # a training on several devices starts further processes by the call of this one, which would all sweep
+            # a training on several devices would start copies of this process, which would all run the sweep
             params = TrainingParams.from_cfg(run.cfg)
             if params.scaling.num_nodes > 1:
                 raise ConfigError(
@@ -199,7 +199,7 @@ def _done(
             else:
                 resume = (folder / CONFIG_FILE).is_file()
                 train(run.cfg, folder, data_folder=data_folder, resume=resume, tell=tell, show_bar=show_bar)
-        except (Exception, SystemExit) as error:  # keep the other trainings, whatever one of them raises
+        except (Exception, SystemExit) as error:  # errors of one training must not stop the others
             if is_termination(error):
                 raise
             lines = str(error).strip().splitlines() or ["no message"]
@@ -209,7 +209,7 @@ def _done(
 
 
 def _result_of(folder: Path) -> JsonObject:
-    """Return the result of a training; empty if it has not finished."""
+    """Return the result of a training; empty if it is not finished."""
     file = folder / RESULT_FILE
     if not file.is_file():
         return {}
@@ -226,7 +226,7 @@ def _train_apart(
     call = [sys.executable, "-m", "l5kit.cli", "train", str(given), "--out", str(folder), "--json"]
     call += [] if data_folder is None else ["--data", os.fspath(data_folder)]
     call += ["--resume"] if (folder / CONFIG_FILE).is_file() else []
-    # the last line of its output is the error of the training
+    # its last line is the error, which goes into the row
     last = ""
     try:
         with subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:

@@ -489,7 +489,7 @@ def test_arrays_that_do_not_fit(world, lane_points):
     with pytest.raises(InvalidArgumentError, match=r"out must have shape \(30, 390\)"):
         write_compact_states(LAYOUT, lane_points, world.vehicles, out=np.zeros((30, 389), np.float32), **arguments)
     for out in (np.zeros(shape), np.zeros((30, 2 * LAYOUT.size), np.float32)[:, ::2]):
-        with pytest.raises(InvalidArgumentError, match="out must be float32 and lie in one piece"):
+        with pytest.raises(InvalidArgumentError, match="out must be a contiguous float32 array"):
             write_compact_states(LAYOUT, lane_points, world.vehicles, out=out, **arguments)
 
 
@@ -679,7 +679,7 @@ def test_without_a_map_all_keep_their_velocity(paths, road):
 
 
 def test_lanes_are_followed_in_the_frame_of_the_route_only():
-    with pytest.raises(InvalidArgumentError, match=r"forecast is 'lanes' and frame 'vehicle'.*pass frame='route'"):
+    with pytest.raises(InvalidArgumentError, match=r"forecast is 'lanes', but frame 'vehicle' .*pass frame='route'"):
         CompactLayout(forecast="lanes")
     with pytest.raises(InvalidArgumentError, match=r"forecast is 'lane' .did you mean 'lanes'"):
         CompactLayout(forecast="lane", frame="route")

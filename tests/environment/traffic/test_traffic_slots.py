@@ -307,7 +307,7 @@ def test_a_slot_does_not_depend_on_the_others_of_a_call(bank):
 
 def test_what_is_not_there_is_refused(bank, city_log, road):
     slots, one = TrafficSlots(bank, 2, drives=DRIVERS["usual"]), np.array([1])
-    with pytest.raises(IndexOutOfRangeError, match=r"nothing has started in slot 1"):
+    with pytest.raises(IndexOutOfRangeError, match=r"no scene has started in slot 1"):
         slots.rows(one)
     with pytest.raises(IndexOutOfRangeError, match=r"slots has 2; it may be 0 to 1"):
         slots.start(np.array([2]), np.array([0]), np.array([0]))

@@ -1,4 +1,4 @@
-"""Device vector environment: many environments that step together on a device, with tensors in and out."""
+"""Device vector environment: many environments stepped in one call on a device, with tensors in and out."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -30,45 +30,45 @@ _ELSEWHERE = "or use L5VectorEnv, which runs on the processor"
 
 
 class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
-    """N environments of logged scenes that step together on a device, for policies on the same device.
+    """N environments of logged scenes that are stepped in one call on a device, for policies on the same device.
 
-    The counterpart of :class:`~l5kit.environment.envs.vector_env.L5VectorEnv` with ``NextStep``: the same arguments and
-    seeds give the same episodes, observations and rewards, on a GPU up to the rounding of functions such as sine.
-    Actions, observations, rewards and ends are tensors on the device. The device holds all scenes from which episodes
-    are drawn.
+    Counterpart of :class:`~l5kit.environment.envs.vector_env.L5VectorEnv` with ``NextStep``: the same arguments and
+    seeds give the same episodes, observations and rewards; on a GPU up to the rounding of functions such as the sine.
+    Actions, observations, rewards and ends are tensors on the device. All scenes that episodes are drawn from are kept
+    in its memory.
 
-    An environment whose episode has ended begins the next one in the following step and does nothing else in it: its
-    action is ignored, its reward is 0. The mask of ended episodes is copied to the host while the policy computes; the
-    next step waits for nothing else. Make all calls in one torch stream.
+    An environment whose episode has ended only begins the next one in the next step: its action is ignored and its
+    reward is 0. A flag of one byte for each environment marks ended episodes; it is copied to the host while the policy
+    computes, and is all that the next step waits for. All calls must be made in the same torch stream.
 
     Args:
         num_envs: Number of environments, N.
-        env_config_path: As for ``L5VectorEnv``, as are the next ones.
+        env_config_path: As for ``L5VectorEnv``, like the next ones.
         dmg: The data manager.
         sim_cfg: Number of frames of episodes; None for that of the configuration.
-        train: Whether episodes are drawn from the training data.
-        observation: ``compact``, or None if the configuration says so.
-        reward: ``driving`` or a ``DrivingReward``, or None if the configuration says ``driving``.
-        actions: ``bicycle``, ``curvature``, ``grid``, ``route``, ``route_emergency``, or ``ModelActions`` for a model
+        train: Whether episodes are of the training data.
+        observation: ``compact``; None if the configuration says so.
+        reward: ``driving`` or a ``DrivingReward``; None if the configuration says ``driving``.
+        actions: ``bicycle``, ``curvature``, ``grid``, ``route``, ``route_emergency``, or ``ModelActions`` with a model
             that moves AVs on a device; None if the configuration names one of the first five.
         others: Driver of other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for that of the
             configuration.
         ends_at: Failures that end an episode early, such as ``collision``; None for those of the configuration.
-        randomize_start: Whether training episodes start in random frames.
-        strict: Whether a damaged scene is an error. Otherwise it is left out with a warning.
-        copy: Whether a step returns copies. Otherwise each call writes into the same tensors.
-        device: ``cuda``, the current GPU of torch, or ``cpu``, where the same kernels run on one core.
+        randomize_start: Whether training episodes start at a random frame.
+        strict: Whether a damaged scene is an error. Else it is left out with a warning.
+        copy: Whether a step returns copies. Else all calls write into the same tensors.
+        device: ``cuda``, the current GPU of torch, or ``cpu``, which runs the same kernels on one core.
 
     Attributes:
-        device: The device with its index.
-        avs: The AVs on the device, with their surroundings.
+        device: The device, with its number.
+        avs: AVs on the device, with their surroundings.
         scene_indices: Scene of each episode, in host memory, int64 (N,).
         first_frames: First frame of each episode, counted in its scene, in host memory, int64 (N,).
 
     Raises:
-        InvalidArgumentError: An argument does not fit the configuration, or there is no such device.
+        InvalidArgumentError: An argument does not fit the configuration, or the device does not exist.
         UnsupportedValueError: An option is not supported on a device.
-        MissingDependencyError: A requirement of GPUs is missing.
+        MissingDependencyError: The device is a GPU, and a package that it needs is missing.
         CorruptedDataError: All scenes are damaged, or one is and ``strict`` is set.
     """
 
@@ -130,7 +130,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self._last_on_device: DeviceArray = backend.zeros(num_envs, np.int64)
         self._has_begun = False
         set_spaces(self, self._view.space, kind.space)
-        backend.wait()  # for readers in other streams
+        backend.wait()  # for data that other streams may read
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: ResetOptions | None = None
@@ -138,16 +138,16 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         """Start episodes in all environments.
 
         Args:
-            seed: One for each environment, a number from which environments count up, or None to continue the sequence.
+            seed: One for each environment, or a number for the first one and the next numbers for the rest; None keeps
+                the generators.
             options: ``scene_id`` and ``start_frame_index`` of all episodes.
 
         Returns:
             Observations, float32 (N, ``layout.size``) on the device, and an empty dictionary.
 
         Raises:
-            InvalidArgumentError: The number of seeds is wrong, an option is not possible, or the scene is not on the
-                device.
-            UnsupportedValueError: Only some environments should start.
+            InvalidArgumentError: The number of seeds is wrong, an option is invalid, or the scene is not on the device.
+            UnsupportedValueError: Only some environments are to be reset.
         """
         mask, wanted = read_masked_options(options)
         if mask is not None:
@@ -171,37 +171,37 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         """Drive each environment for the frames of an action, or start its next episode.
 
         Args:
-            actions: From -1 to 1, float32 or float64 (N, A), or indices of a grid, int64 (N,), on the device; ignored
-                for environments that start an episode.
+            actions: From -1 to 1, float32 or float64 (N, A), or grid numbers, int64 (N,), on the device; ignored for
+                environments that start an episode.
 
         Returns:
             Observations, float32 (N, ``layout.size``), rewards, float64 (N,), terminated and truncated, bool (N,), and
             infos, all on the device. Infos are ``reward_tot`` and ``reward_<term>`` of the step, float64 (N,),
-            ``is_<failure>``, bool (N,), and ``reward_sums``, their sums over the episode so far, or over the whole
-            episode if it has ended; zeros and False where an episode has started.
+            ``is_<failure>``, bool (N,), and ``reward_sums``, the sums of the rewards over the episodes so far, complete
+            in the step of an end; zeros and False for environments that have just started.
 
         Raises:
-            EpisodeEndedError: No episode has started yet.
-            InvalidArgumentError: The actions have a wrong shape, dtype or device, or those of the previous step were
-                not finite or not in the grid, which is only detected now; call ``reset`` to continue.
+            EpisodeEndedError: ``reset`` has not been called.
+            InvalidArgumentError: The actions have another shape or dtype, or are on another device; or those of the
+                step before were not finite or not in the grid, which is only known now. Call ``reset`` after that.
         """
         if not self._has_begun:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
         given = self._actions_of(actions)
 
-        # mask of the episodes that ended in the last step, once it is known
+        # episodes that ended in the last step; waits for the copy of the flags
         states = self._states.read()
         if (states == IS_BAD).any():
             first = int(np.argmax(states == IS_BAD))
-            wrong = "not finite; all of it must be" if self._grid is None else f"none of {self.single_action_space}"
+            wrong = "not finite" if self._grid is None else f"not in {self.single_action_space}"
             raise InvalidArgumentError(
-                f"action of environment {first} in the step before this one was {wrong}; look at the policy and call "
+                f"action of environment {first} in the step before this one was {wrong}; check the policy and call "
                 "reset()"
             )
         is_over = states != GOES_ON
         self._draws.note(self.scene_indices[is_over], states[is_over] == IS_FAILED)
 
-        # the first frame of an action also starts episodes, which do nothing else in this step
+        # the first frame of an action also starts episodes, which are not driven in this step
         for frame in range(self._num_frames):
             going = self.avs.choose_going(self._judge.episodes.states, begins=frame == 0)
             self.avs.move(going, given)
@@ -212,7 +212,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         return self._looked(), self._handed(self._outcome.totals), *ends, self._infos()
 
     def _actions_of(self, actions: torch.Tensor) -> DeviceArray:
-        """Return actions as kernels take them."""
+        """Return actions as arrays for kernels."""
         if not isinstance(actions, torch.Tensor):
             name, shape = type(actions).__name__, self.action_space.shape
             raise InvalidArgumentError(f"actions is a {name}; pass a tensor of torch on {self.device}, {shape}")
@@ -234,11 +234,11 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self.avs.backend.put(self._last_on_device, 0, self._last_frames)
 
     def _judge_frame(self, slots: DeviceArray, *, begins: bool) -> None:
-        """Evaluate the step of slots; see :meth:`EpisodeJudge.judge`."""
+        """Judge the last step of slots; see :meth:`EpisodeJudge.judge`."""
         self._judge.judge(slots, self._last_on_device, self._mover.is_bad, begins=begins)
 
     def _looked(self) -> torch.Tensor:
-        """Request the ends of all environments, and return their observations."""
+        """Start to copy the flags of all environments, and return their observations."""
         self._states.begin()
         self._view.look(self._roads.every, self.avs.arrays)
         return self._handed(self._seen)
@@ -256,26 +256,26 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
 
 
 def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -> None:
-    """Refuse options that environments on a device do not have.
+    """Raise if an option is not supported on a device.
 
     Raises:
-        UnsupportedValueError: Such an option is requested.
-        InvalidArgumentError: The controls of actions do not fit their model.
+        UnsupportedValueError: An option is not supported.
+        InvalidArgumentError: Actions have other controls than their model.
     """
     if options.observation != "compact":
         raise UnsupportedValueError(
-            f"observation is {options.observation!r}, but on a device AVs see the compact state; pass "
+            f"observation is {options.observation!r}, but a device only has compact observations; pass "
             f"observation='compact', {_ELSEWHERE}"
         )
     if options.reward != "driving" and type(options.reward) is not DrivingReward:
         raise UnsupportedValueError(
-            f"reward is {options.reward!r}, but on a device steps are paid for by the driving reward; pass "
+            f"reward is {options.reward!r}, but a device only has the driving reward; pass "
             f"reward='driving' or a DrivingReward, {_ELSEWHERE}"
         )
     kind = options.actions
     if not moves_in_kernels(model_actions(kind) if isinstance(kind, str) and kind in MODEL_ACTIONS else kind):
         raise UnsupportedValueError(
-            f"actions is {kind!r}, but on a device AVs are moved by models; pass actions='bicycle', 'curvature', "
+            f"actions is {kind!r}, but on a device vehicle models move the AVs; pass actions='bicycle', 'curvature', "
             "'grid', 'route' or 'route_emergency', or ModelActions for Unicycle, InvertibleBicycle or KinematicBicycle"
             f", {_ELSEWHERE}"
         )

@@ -1,1 +1,1 @@
-"""Environments: single ones, and many that step together."""
+"""Environments: single ones, and vectors of many that are stepped at once."""

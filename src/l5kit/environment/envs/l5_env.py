@@ -1,4 +1,4 @@
-"""Environment of one scene: actions drive the AV, by default rewarded for staying near the log."""
+"""Environment of one scene: actions drive the AV; the default reward is for staying close to the log."""
 
 import warnings
 from collections import defaultdict
@@ -57,13 +57,13 @@ class GymStepOutput(NamedTuple):
     """Result of a step, a tuple of five as in Gymnasium.
 
     Attributes:
-        obs: Observation of the next frame.
+        obs: Observation in the next frame.
         reward: The reward of the step.
-        terminated: Whether the task has ended.
+        terminated: Whether the episode has ended early by a failure; with ``legacy_done`` also at the end of the log.
         truncated: Whether the episode has ended with the log.
         info: ``reward_tot`` and a ``reward_<term>`` for each term of the reward, such as ``reward_dist`` and
-            ``reward_yaw``. Rewards that L5Kit 1.5 does not have add ``is_<failure>``, and ``reward_sums`` at the end of
-            the episode. With ``return_info`` the end also has ``sim_outs``.
+            ``reward_yaw``. Rewards that are not of L5Kit 1.5 add ``is_<failure>``, and ``reward_sums`` at the end of
+            the episode. With ``return_info`` the last step also has ``sim_outs``.
     """
 
     obs: Observation
@@ -74,77 +74,77 @@ class GymStepOutput(NamedTuple):
 
     @property
     def done(self) -> bool:
-        """Whether the episode has ended either way."""
+        """Whether the episode has ended, terminated or truncated."""
         return self.terminated or self.truncated
 
 
 class L5Env(gymnasium.Env[Observation, Any]):
     """Environment of one logged scene: actions drive the AV, other vehicles follow the log or a driver.
 
-    By default it is that of L5Kit 1.5. The observation is the raster of the configuration, ``{"image": (C, H, W)}``,
-    float32 from 0 to 1. An action has three values: the next pose in the frame of the AV, x and y in metres and heading
-    in radians, or in kinematic mode steering and acceleration, the third value unused. With ``rescale_action``, values
-    from -1 to 1 cover the usual range; actions outside the space are scaled like others. The episode is truncated after
-    its last frame.
+    The default is the environment of L5Kit 1.5. Its observation is the raster of the configuration,
+    ``{"image": (C, H, W)}``, float32 from 0 to 1. An action has three values: the next pose in the frame of the AV, x
+    and y in metres and heading in radians; or, in kinematic mode, steering and acceleration, the third value unused.
+    With ``rescale_action`` the range from -1 to 1 covers the usual actions. Actions outside the space are scaled in the
+    same way. The episode is truncated at the end of its frames.
 
     Args:
         env_config_path: YAML file with ``model_params``, ``raster_params``, ``train_data_loader.key``,
             ``val_data_loader.key`` and ``gym_params``.
         dmg: The data manager; None for the folder of ``L5KIT_DATA_FOLDER``.
-        sim_cfg: Simulation settings, copied; None for the number of frames of the configuration.
-        train: Whether episodes are drawn from the training data; those of validation start where ``sim_cfg`` says.
+        sim_cfg: Options of the simulation, copied; None for the defaults and the number of frames of the configuration.
+        train: Whether episodes are of the training data; validation episodes start where ``sim_cfg`` says.
         reward: The reward: ``displacement`` (that of 1.5), ``driving``, or an object; None for that of the
             configuration.
-        cle: Whether actions move the AV. Otherwise it stays on the log, and the reward evaluates the action.
+        cle: Whether actions move the AV. Else it stays on the log, and only the action is rewarded.
         rescale_action: Whether actions are scaled.
         use_kinematic: Whether actions are steering and acceleration.
-        kin_model: Model that they move; None for :class:`~l5kit.environment.kinematic_model.UnicycleModel`.
-        reset_scene_id: Scene of the next episode, after which scenes follow in order; None for random ones.
+        kin_model: Model that moves the AV then; None for :class:`~l5kit.environment.kinematic_model.UnicycleModel`.
+        reset_scene_id: Scene of the next episode; later episodes continue in the order of scenes. None for random ones.
         return_info: Whether ``info`` has the output of the episode at its end, as evaluation callbacks need it.
-        randomize_start: Whether training episodes start in random frames. ``config`` for the value of
-            ``gym_params.randomize_start_frame``. None for the same, except if all else is as in L5Kit 1.5: then they
-            do, whatever the key says, as 1.5 ignored it; a key without effect gives a ``RuntimeWarning``.
-        simnet_model_path: TorchScript file that moves agents; required if ``sim_cfg.use_agents_gt`` is False.
+        randomize_start: Whether training episodes start at a random frame. ``config`` for what
+            ``gym_params.randomize_start_frame`` says. None is the same, except if all else is as in L5Kit 1.5: then
+            starts are random whatever the key says, as 1.5 did not read it; a key of False gives a ``RuntimeWarning``.
+        simnet_model_path: TorchScript file that moves agents; needed if ``sim_cfg.use_agents_gt`` is False.
         render_mode: ``rgb_array``, or None.
         legacy_done: Whether the end of the log is ``terminated``, with the first frame as the last observation, as in
             L5Kit 1.5.
         acceleration_per_step: Whether acceleration is scaled by the square of the step time, so that 1 means
             ``MAX_ACC``; in 1.5 it means ten times that, as speeds are metres per step.
-        observation: ``raster``, ``vectors`` or ``compact``; None for that of the configuration.
+        observation: Kind of observations: ``raster``, ``vectors`` or ``compact``; None for that of the configuration.
         actions: Kind of actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``,
-            ``route``, ``route_emergency``, or your own object; None for that of the configuration.
+            ``route``, ``route_emergency``, or an object of your own; None for that of the configuration.
         others: Driver of other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for that of the
             configuration.
         ends_at: Failures that end an episode early, such as ``collision``; they need the reward ``driving``. None for
             those of the configuration.
-        strict: Whether a damaged scene is an error. Otherwise it is left out with a warning.
-        device: None; ``gymnasium.make_vec`` makes environments on a device.
-        autoreset_mode: None; only for vector environments.
+        strict: Whether a damaged scene is an error. Else it is left out with a warning.
+        device: Must be None; use ``gymnasium.make_vec`` for environments on a device.
+        autoreset_mode: Must be None; it is an option of vector environments.
 
     Attributes:
         cfg: The configuration.
-        dataset: Dataset from which episodes are drawn.
-        sim_cfg: Simulation settings, with the start of the episode.
-        sim_dataset: The current episode. Reading it makes the remaining steps of the episode slower.
-        simulator: Drives the agents.
+        dataset: Dataset of the episodes.
+        sim_cfg: Options of the simulation, with the start of the episode.
+        sim_dataset: Current state of the episode. Reading it makes its remaining steps slower.
+        simulator: Simulator of the agents.
         frame_index: The current frame of the episode.
         scene_index: Its scene.
         eps_length: Number of its frames.
-        ego_input_dict: The last observation, one array (1, ...) for each key; empty with compact observations.
-        ego_output_dict: The last action, ``positions`` (1, 1, 2) and ``yaws`` (1, 1, 1).
-        ego_ins_outs: Observations and actions, by scene.
-        agents_ins_outs: Inputs and outputs of the network that drives agents, by scene, a list for each step.
+        ego_input_dict: Last observation, one array (1, ...) for each key; empty with compact observations.
+        ego_output_dict: Last action, ``positions`` (1, 1, 2) and ``yaws`` (1, 1, 1).
+        ego_ins_outs: Observations and actions of the episode, by scene.
+        agents_ins_outs: Inputs and outputs of the network for agents, by scene, a list for each step.
         kin_rescale: Scales of actions in kinematic mode.
         non_kin_rescale: Scales of actions that are poses.
-        step_time: Duration of a step, seconds.
+        step_time: Seconds of a step.
 
     Raises:
-        InvalidArgumentError: There is no configuration, or an argument does not fit it.
-        UnsupportedValueError: Arguments exclude each other.
+        InvalidArgumentError: The configuration is missing, or an argument does not fit it.
+        UnsupportedValueError: Arguments cannot be combined.
         ConfigError: A key is missing or wrong.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 as Gymnasium has it
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 as in Gymnasium
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
 
     @property
     def max_scene_id(self) -> int:
-        """Number of scenes to draw from: the scenes before this index."""
+        """Number of scenes to draw from; episodes are of scenes with smaller ids."""
         return self._choice.max_scene_id
 
     @max_scene_id.setter
@@ -252,7 +252,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
 
     @property
     def randomize_start_frame(self) -> bool:
-        """Whether episodes start in random frames of their scene."""
+        """Whether episodes start at a random frame of their scene."""
         return self._choice.is_anywhere
 
     @randomize_start_frame.setter
@@ -261,12 +261,12 @@ class L5Env(gymnasium.Env[Observation, Any]):
 
     @property
     def damaged_scenes(self) -> set[int]:
-        """Scenes that were found to be damaged and are left out."""
+        """Scenes that were found to be damaged and are skipped."""
         return self._choice.damaged
 
     @property
     def sim_dataset(self) -> SimulationDataset | None:
-        """The current episode; None without one."""
+        """Current state of the episode; None before the first one."""
         return None if self.frame_index < 0 else self._scene_slot.simulation
 
     @property
@@ -277,11 +277,11 @@ class L5Env(gymnasium.Env[Observation, Any]):
 
     @property
     def agents_ins_outs(self) -> defaultdict[int, list[list[UnrollInputOutput]]]:
-        """Inputs and outputs of the network that drives agents, by scene, a list for each step."""
+        """Inputs and outputs of the network for agents, by scene, a list for each step."""
         return defaultdict(list, {self.scene_index: self._scene_slot.agents_ins_outs})
 
     def seed(self, seed: int | None = None) -> list[int]:
-        """Seed the draws of later episodes, and return the seed; None for a random one."""
+        """Seed the draws of later episodes and return the seed; None for a random one."""
         self.np_random, np_seed = seeding.np_random(seed)
         return [int(np_seed)]
 
@@ -293,20 +293,20 @@ class L5Env(gymnasium.Env[Observation, Any]):
         """Start an episode.
 
         Args:
-            seed: Seed of all later draws; None to continue the sequence.
+            seed: Seed of this and later draws; None keeps the generator.
             options: ``scene_id`` and ``start_frame_index`` of this episode; missing ones are drawn as usual.
 
         Returns:
-            The observation, and an empty dictionary.
+            The observation and an empty dictionary.
 
         Raises:
-            InvalidArgumentError: There is no such scene or option, or the scene has too few frames.
-            CorruptedDataError: The requested scene is damaged, or all scenes are.
+            InvalidArgumentError: A scene or an option does not exist, or the scene has too few frames.
+            CorruptedDataError: The requested scene is damaged, or all are.
         """
         if seed is not None:
             self.seed(seed)
         requested = read_options(options)
-        self.frame_index, self._is_over = -1, True  # until the next episode is complete
+        self.frame_index, self._is_over = -1, True  # in case of an error below
         start = self._draw(requested)
         self._starts, self.sim_cfg.start_frame_index = (self._starts[0], start.first_frame), start.first_frame
         self.scene_index, self.eps_length, self._driven = start.scene, start.num_frames, []
@@ -326,11 +326,11 @@ class L5Env(gymnasium.Env[Observation, Any]):
         """Drive to the next frame.
 
         Args:
-            action: (3,), or as the kind of actions defines it; float32 is kept.
+            action: (3,), or the shape of the kind of actions; float32 stays float32.
 
         Raises:
             EpisodeEndedError: There is no episode, or it has ended; call ``reset``.
-            InvalidArgumentError: The action has a wrong shape, a value is not finite, or it is not in the space.
+            InvalidArgumentError: The action has another shape, is not finite, or is not in the space.
         """
         if self.frame_index < 0:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
@@ -339,7 +339,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         values, slot = self._actions.checked(action, None), np.zeros(1, np.int64)
         if self._episode_reward is not None:
             self._episode_reward.frame_index = self.frame_index
-        # an action refused in a later frame has already moved the AV in earlier frames of its step
+        # if a later frame of an action fails, the AV has already moved in the earlier ones
         try:
             outcome = self._episodes.drive(slot, values)
         finally:
@@ -354,14 +354,14 @@ class L5Env(gymnasium.Env[Observation, Any]):
         info = of_one(self._infos.of_step(slot, outcome, np.array([self._is_over])))
         if self._is_over and self.return_info:
             info["sim_outs"] = self.get_episode_outputs()
-        # L5Kit 1.5 shows the first frame of the episode at its end
+        # L5Kit 1.5 returns the first frame of the episode at its end
         last = 0 if is_end and self.legacy_done else None
         self.ego_input_dict = _arrays_of(self._episodes.look(slot, frame=last))
         terminated = is_failed or (is_end and self.legacy_done)
         return GymStepOutput(self._get_obs(), float(outcome.total[0]), terminated, is_end and not terminated, info)
 
     def get_episode_outputs(self) -> list[EpisodeOutputGym]:
-        """Return the output of the scene so far, in a list.
+        """Return the outcome of the scene so far, in a list.
 
         Raises:
             EpisodeEndedError: There is no episode yet.
@@ -388,21 +388,21 @@ class L5Env(gymnasium.Env[Observation, Any]):
         return picture
 
     def _draw(self, requested: Mapping[str, int]) -> EpisodeStart:
-        """Return the start of the next episode, and advance the order of scenes."""
+        """Return the start of the next episode, and advance ``reset_scene_id``."""
         usual, set_last = self._starts
-        if self.sim_cfg.start_frame_index != set_last:  # another sim_cfg was set
+        if self.sim_cfg.start_frame_index != set_last:  # it was changed from outside
             usual = self.sim_cfg.start_frame_index
         self._choice.first_frame, self._starts = usual, (usual, set_last)
         self._choice.num_frames = self.sim_cfg.num_simulation_steps
         start = self._choice.draw(self.np_random, requested, next_id=self.reset_scene_id)
-        # continue in order; the next index is further on after scenes that were left out
+        # advance in the order of scenes, past those that were skipped
         if self.reset_scene_id is not None and not self.overfit and "scene_id" not in requested:
             num_damaged = start.scene - min(self.reset_scene_id, self.max_scene_id - 1)
             self.reset_scene_id += 1 + num_damaged
         return start
 
     def _make_actions(self, parts: EnvironmentParts, kin_model: KinematicModel | None) -> ActionKind:
-        """Return the kind of actions, and keep its scales."""
+        """Return the kind of actions, and keep its scales as attributes."""
         if self.use_kinematic:
             self.kin_model = UnicycleModel() if kin_model is None else kin_model
             options = self.options
@@ -415,7 +415,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         return parts.actions(1)
 
     def _make_output(self) -> EpisodeOutputGym:
-        """Return the output of the episode."""
+        """Return the output of the episode so far."""
         return EpisodeOutputGym(self.scene_index, self._scene_slot.simulation, self.ego_ins_outs, self.agents_ins_outs)
 
     def _get_obs(self) -> Observation:

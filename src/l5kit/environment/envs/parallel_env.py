@@ -1,4 +1,4 @@
-"""Parallel environment: the AV and other vehicles of a logged scene as separate actors, by the rules of PettingZoo."""
+"""Parallel environment of PettingZoo: the AV and other vehicles of a logged scene are separate actors."""
 
 import warnings
 from collections.abc import Collection, Mapping
@@ -32,60 +32,61 @@ EGO = "ego"
 _ONE_SCENE = np.zeros(1, np.int64)
 
 Steps = tuple[dict[str, Float32Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Infos]]
-"""Result of a step, by actor: observations, rewards, terminated, truncated, and infos."""
+"""Results of a step by actor: observations, rewards, terminated, truncated, and infos."""
 
 
 class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
     """Environment of logged scenes in which the AV and other vehicles act at the same time.
 
     The AV is ``ego``. Vehicles that follow lanes in the log are ``vehicle_0``, ``vehicle_1`` and so on, in the order in
-    which the log has them within 100 m of its AV, the nearest first; ``infos[...]["track_id"]`` is their track, -1 for
-    the AV. A vehicle acts once it is within 100 m of the AV, and follows the log until then. It acts only once: it is
-    truncated in its last logged frame, or terminated by a failure of ``ends_at``. Then it leaves the scene; a
-    terminated AV stays where it is. The last frame truncates all actors. Infos have the same keys in each step and
-    after ``reset``: the reward and its terms, failures, and sums since the actor appeared.
+    which they are first logged within 100 m of the AV, the nearest first; ``infos[...]["track_id"]`` is the track, -1
+    for the AV. A vehicle starts to act when it is within 100 m of the AV, and follows the log until then. It acts only
+    once: it ends truncated at the last frame of its log, or terminated by a failure of ``ends_at``, and then leaves the
+    scene; the AV stands still instead. The last frame of the episode truncates all. Infos have the same keys in each
+    step and after ``reset``: the reward and its terms, failures, and sums since the actor arrived.
 
-    An observation is a compact state, float32 (D,), see
-    :class:`~l5kit.environment.observations.compact_layout.CompactLayout`; the route of a vehicle are its logged lanes.
-    If only the AV acts, episodes are those of ``L5Env(observation="compact")`` with the same actions, reward and seed.
+    An observation is a compact state, float32 (D,), described in
+    :class:`~l5kit.environment.observations.compact_layout.CompactLayout`, with the logged lanes of the vehicle as its
+    route. If only the AV acts, episodes are those of ``L5Env(observation="compact")`` with the same actions, reward and
+    seed.
 
     Args:
-        env_config_path: YAML file, as for ``L5Env``, as are the next ones.
+        env_config_path: YAML file, as for ``L5Env``; so are the next three arguments.
         dmg: The data manager.
-        sim_cfg: Number of frames and start of episodes; None for the values of the configuration.
-        train: Whether episodes are drawn from the training data.
+        sim_cfg: Number of frames and start of episodes; None for those of the configuration.
+        train: Whether episodes are of the training data.
         controls: Actors besides the AV: ``vehicles``, ``ego`` for none, or a number of vehicles, the nearest of those
             within 100 m at the start.
-        max_vehicles: Maximum number of acting vehicles in an episode, with ``controls="vehicles"``; None for that of
-            the configuration.
+        max_vehicles: Limit on the vehicles that act in an episode, with ``controls="vehicles"``; None for that of the
+            configuration.
         actions: Kind of actions: ``bicycle``, ``curvature``, ``pose_change``, ``grid``, ``route``, ``route_emergency``
             or a ``ModelActions``.
-        reward: The reward of each actor: ``displacement`` from its own log, ``driving``, or your own reward, whose
-            slots are actors; None for that of the configuration.
+        reward: The reward of each actor: ``displacement`` from its own log, ``driving``, or your own reward, with one
+            slot for each actor; None for that of the configuration.
         others: Driver of vehicles that follow lanes and do not act: ``log``, ``idm``, ``cautious`` or ``assertive``;
             None for that of the configuration.
-        ends_at: Failures that terminate an actor early, such as ``collision``; they need the reward ``driving``. None
-            for those of the configuration.
-        layout: Layout of observations.
-        randomize_start: Whether training episodes start in random frames; None for the value of the configuration.
-        strict: Whether a damaged scene is an error. Otherwise it is left out with a warning.
+        ends_at: Failures that end an actor early, such as ``collision``; they need the reward ``driving``. None for
+            those of the configuration.
+        layout: Layout of observations; None for that of the configuration.
+        randomize_start: Whether training episodes start at a random frame; None for the configuration.
+        strict: Whether a damaged scene is an error. Else it is skipped with a warning.
         resets_all: Whether ``reset`` returns all ``possible_agents``, with zeros for those that do not act, as TorchRL
-            requires. ``agents`` are those that act.
+            expects. ``agents`` has only those that act.
         render_mode: ``rgb_array`` for pictures of the surroundings of the AV; None for none.
 
     Attributes:
         possible_agents: All names.
-        agents: The current actors.
+        agents: Names of the current actors.
         scene_index: Scene of the episode.
-        episode: The current episode; None before the first one and after the end.
+        episode: Current state of the episode; None before the first one and after ``close``.
 
     Raises:
-        InvalidArgumentError: An argument is not possible, or does not fit the configuration.
-        UnsupportedValueError: ``sim_cfg`` requests agents driven by a network, or actions hold for several frames.
+        InvalidArgumentError: An argument is invalid, or does not fit the configuration.
+        UnsupportedValueError: ``sim_cfg`` asks for agents driven by a network, or actions last for several frames.
         ConfigError: A key is missing or wrong.
     """
 
-    metadata: dict[str, Any] = {  # noqa: RUF012 as PettingZoo has it
+    metadata: dict[str, Any] = {  # noqa: RUF012 as in PettingZoo
         "render_modes": ["rgb_array"],
         "name": "l5kit_v0",
         "is_parallelizable": True,
@@ -118,7 +119,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
                 f"actions is {actions!r}{did_you_mean(actions, MODEL_ACTIONS)}; "
                 f"it must be one of {', '.join(MODEL_ACTIONS)}"
             )
-        # maximum number of acting vehicles
+        # limit on the number of vehicles that act
         if max_vehicles is not None and not _is_number(max_vehicles):
             raise InvalidArgumentError(
                 f"max_vehicles is {max_vehicles!r}; it must be a whole number from 0 to {MAX_NUM_ELEMENTS:,}"
@@ -151,8 +152,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         frames = self._parts.params.frames_per_action
         if frames > 1:
             raise UnsupportedValueError(
-                f"gym_params.frames_per_action is {frames}, but several actors act in each frame, as others come "
-                "between; set frames_per_action to 1, or use L5Env or L5VectorEnv"
+                f"gym_params.frames_per_action is {frames}, but with several actors each frame needs actions, as new "
+                "ones arrive; set frames_per_action to 1, or use L5Env or L5VectorEnv"
             )
         self._kind, self._only_at_start = kind, controls != "vehicles"
         if isinstance(controls, str):
@@ -178,11 +179,11 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         self.np_random = seeding.np_random(None)[0]
 
     def observation_space(self, agent: str) -> AnySpace:
-        """Return the space of the observations of an actor, float32 (D,), the same object each time."""
+        """Return the observation space of an actor, float32 (D,), the same object each time."""
         return self.observation_spaces[self._known(agent)]
 
     def action_space(self, agent: str) -> AnySpace:
-        """Return the space of the actions of an actor, the same object each time."""
+        """Return the action space of an actor, the same object each time."""
         return self.action_spaces[self._known(agent)]
 
     def reset(
@@ -191,25 +192,25 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         """Start an episode.
 
         Args:
-            seed: Seed of all later draws; None to continue the sequence.
+            seed: Seed of this and later draws; None keeps the generator.
             options: ``scene_id`` and ``start_frame_index`` of this episode; missing ones are drawn as usual. Unknown
-                options are ignored with a warning, as PettingZoo requires.
+                keys are ignored with a warning, as PettingZoo expects.
 
         Returns:
             Observations and infos, by actor.
 
         Raises:
-            InvalidArgumentError: There is no such scene, or it has too few frames.
-            CorruptedDataError: The requested scene is damaged, or all scenes are.
+            InvalidArgumentError: The scene does not exist, or has too few frames.
+            CorruptedDataError: The requested scene is damaged, or all are.
         """
         if seed is not None:
             self.np_random = seeding.np_random(seed)[0]
         requested = dict(options or {})
         unknown = sorted(map(str, requested.keys() - set(EPISODE_OPTIONS)))
         if unknown:
-            warnings.warn(f"options has {', '.join(unknown)}, which means nothing here", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"options has {', '.join(unknown)}, which has no effect here", RuntimeWarning, stacklevel=2)
         wanted = read_options({name: requested[name] for name in EPISODE_OPTIONS if name in requested})
-        self.agents, self.episode = [], None  # until the next episode is complete
+        self.agents, self.episode = [], None  # in case of an error below
         start = self._choice.draw(self.np_random, wanted)
         self._episode.begin_at(start, only_at_start=self._only_at_start)
         if self._log is not None:
@@ -229,18 +230,19 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         """Drive to the next frame.
 
         Args:
-            actions: One for each of ``agents``; empty without agents. Those of other ``possible_agents`` are ignored.
+            actions: One for each of ``agents``; empty if no agents are left. Actions of other ``possible_agents`` are
+                ignored.
 
         Returns:
-            Observations, rewards, terminated, truncated and infos of actors that have acted and of new ones.
+            Observations, rewards, terminated, truncated and infos, of those that acted and of new ones.
 
         Raises:
             EpisodeEndedError: There is no episode, or it has ended; call ``reset``.
-            InvalidArgumentError: An action is missing, has a wrong shape, is not finite, or is of an unknown agent.
+            InvalidArgumentError: An action is missing, has another shape, is not finite, or is of an unknown agent.
         """
         if self.episode is None:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
-        if not self.agents and not actions:  # wrappers continue until the results are empty
+        if not self.agents and not actions:  # wrappers step once more after the end
             return {}, {}, {}, {}, {}
         if not self.agents:
             raise EpisodeEndedError(f"the episode of scene {self.scene_index} has ended; call reset() before step()")
@@ -253,12 +255,12 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         terminated = dict(zip(names, done.is_failed.tolist(), strict=True)) | dict.fromkeys(arrived, False)
         truncated = dict(zip(names, done.is_at_end.tolist(), strict=True)) | dict.fromkeys(arrived, False)
 
-        # new actors have not acted in this step and get zeros
+        # actors that arrived in this step have not acted yet: their infos are zeros
         step_infos = self._infos.of_step(done.actors, done.outcome, np.zeros(len(names), np.bool_))
         infos = self._infos_of(done.actors, step_infos | self._infos.sums_of(done.actors))
         infos |= self._infos_of(done.arrived, self._infos.of_start(done.arrived))
 
-        # render the frame before failed actors leave the scene
+        # pictures show failed actors once more, before they leave
         if self._log is not None:
             box, frames = episode.avs.arrays.boxes[:1], _ONE_SCENE + episode.roads.episode_frame
             self._log.set_ego(_ONE_SCENE, frames, box[:, :2], box[:, 2])
@@ -284,15 +286,15 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         return picture
 
     def close(self) -> None:
-        """Release the episode; may be called again."""
+        """Release the episode; may be called repeatedly."""
         self.agents, self.episode = [], None
 
     def _checked(self, actions: Mapping[str, ArrayLike]) -> NumericArray:
-        """Return the actions of all actors, (K, ...)."""
+        """Return the actions of all current actors, (K, ...)."""
         missing = [name for name in self.agents if name not in actions]
         if missing:
-            raise InvalidArgumentError(f"actions has none for {missing[0]}, who acts; pass one for each of env.agents")
-        for name in actions:  # libraries keep sending actions of actors that have ended
+            raise InvalidArgumentError(f"actions has none for {missing[0]}; pass one for each of env.agents")
+        for name in actions:  # some libraries also pass actions of agents that have ended
             self._known(name)
         values = []
         for name in self.agents:
@@ -316,7 +318,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         return dict(zip(self._names_of(actors), self._episode.seen_by(actors), strict=True))
 
     def _infos_of(self, actors: Int64Array, columns: Mapping[str, NumericArray]) -> dict[str, Infos]:
-        """Return infos and tracks of actors (K,)."""
+        """Return infos (K,) of actors (K,) as a dictionary of numbers for each, with its track."""
         now = self._episode.roads.actors
         tracks = {} if now is None else dict(enumerate(now.track_ids.tolist(), start=1))
         return {
@@ -327,12 +329,12 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
 
 
 def _is_number(value: object) -> bool:
-    """Return whether a value is a possible number of vehicles, for which memory suffices."""
+    """Return whether a value is a whole number of vehicles within the memory limit."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         return False
     return 0 <= int(value) <= MAX_NUM_ELEMENTS
 
 
 def parallel_env(**kwargs: Any) -> L5ParallelEnv:
-    """Return an :class:`L5ParallelEnv` with these arguments; the name that PettingZoo tools expect."""
+    """Return an :class:`L5ParallelEnv` with these arguments; PettingZoo's tools expect this function."""
     return L5ParallelEnv(**kwargs)

@@ -1,4 +1,4 @@
-"""Self-play environment: AVs and vehicles of logged scenes as rows that one policy drives."""
+"""Self-play environment: AVs of logged scenes and the vehicles around them, all driven by one policy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import EpisodeEndedError
 
 _NO_TRACK = -1
-"""Track of AVs."""
+"""Track id of AVs."""
 
 
 @dataclass(frozen=True, eq=False)
 class _SceneStep:
-    """Result of a step for K vehicles of a scene.
+    """Results of K vehicles of a scene in a step.
 
     Attributes:
         rows: Their rows, int64 (K,).
-        outcome: Their rewards and infractions.
-        is_cut: Vehicles truncated at the end of their log or scene, without a failure, (K,).
+        outcome: Their rewards and failures.
+        is_cut: Mask of vehicles that end without a failure, as their log or their scene ends, (K,).
         seen: Their observations, float32 (K, D).
     """
 
@@ -42,11 +42,11 @@ class _SceneStep:
 
 @dataclass(frozen=True, eq=False)
 class _Scene:
-    """A running scene.
+    """Scene in progress.
 
     Attributes:
-        episode: Its AV and vehicles.
-        rows: Row of each actor, int64 (1 + P,).
+        episode: The AV and vehicles of the scene.
+        rows: Row of each of them that acts, int64 (1 + P,).
     """
 
     episode: ActorEpisode
@@ -54,11 +54,11 @@ class _Scene:
 
     @property
     def goes_on(self) -> bool:
-        """Whether its AV acts; the scene ends with it."""
+        """Whether the AV still acts; the scene ends with it."""
         return bool(self.episode.is_acting[0])
 
     def drive(self, values: NumericArray) -> _SceneStep:
-        """Drive the actors by the actions of their rows, out of all rows (N, ...); failed ones leave the scene."""
+        """Drive the actors by the actions of their rows, out of all rows (N, ...); remove those that fail."""
         episode, actors = self.episode, self.episode.acting
         rows = self.rows[actors]
         done = episode.step(values[rows], most=0)
@@ -69,29 +69,29 @@ class _Scene:
 
 
 class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
-    """N vehicles in shared scenes that step together, by the rules of Gymnasium's vector environments.
+    """N vehicles in shared scenes, stepped in one call, as a vector environment of Gymnasium.
 
-    A row is the AV of a scene or, as in :class:`~l5kit.environment.envs.parallel_env.L5ParallelEnv`, a vehicle that
-    follows lanes and has come within 100 m of its AV. It has an observation, action and reward from then until it fails
-    (terminated), or its log or scene ends (truncated). A scene ends with its AV.
+    A vehicle is the AV of a scene or, as in :class:`~l5kit.environment.envs.parallel_env.L5ParallelEnv`, a vehicle that
+    follows lanes and has come within 100 m of the AV. It has a row of observations, actions and rewards from then until
+    it fails (terminated), or its log or its scene ends (truncated). A scene ends with its AV.
 
-    All rows act in every step: when a vehicle ends, its row is reused in the same step (``autoreset_mode="SameStep"``),
-    for a vehicle that waits in a running scene, older scenes first; if none waits, for the AV of a new scene, whose
-    vehicles take the remaining rows. A vehicle that waits for a row is driven as by ``others="idm"``, as are those
-    beyond ``gym_params.max_vehicles`` in a scene.
+    All rows act in every step: when a vehicle ends, its row goes to another one in the same step
+    (``autoreset_mode="SameStep"``). That is a vehicle waiting in a running scene, oldest scene first; if none waits,
+    the AV of a new scene, whose vehicles take the remaining free rows. Vehicles that wait for a row are driven as by
+    ``others="idm"``, as are those beyond ``gym_params.max_vehicles`` in a scene.
 
     Args:
         num_envs: Number of rows, N.
-        env_config_path: YAML file whose observations and actions support several actors.
+        env_config_path: YAML file, with observations and actions that support several actors.
         dmg: The data manager.
-        train: Whether episodes are drawn from the training data.
+        train: Whether episodes are of the training data.
 
     Attributes:
-        scene_indices: Scene of each row, int64 (N,).
-        track_ids: Track of each row, -1 for the AV, int64 (N,).
+        scene_indices: The scene of each row, int64 (N,).
+        track_ids: Track id of each row, -1 for the AV, int64 (N,).
 
     Raises:
-        InvalidArgumentError: An argument is not possible.
+        InvalidArgumentError: An argument is invalid.
         ConfigError: A key is missing or wrong.
     """
 
@@ -102,7 +102,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         options = EnvironmentOptions(observation="compact", others=BESIDE_POLICY, has_actors=True)
         self._parts = EnvironmentParts.open(env_config_path, dmg, train=train, options=options)
         kind = self._parts.actions(size)
-        assert isinstance(kind, ModelActions)  # the configuration is checked
+        assert isinstance(kind, ModelActions)  # by the check of the configuration
         assert self._parts.bank is not None
         self._kind = kind
         self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
@@ -122,19 +122,19 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: ResetOptions | None = None
     ) -> tuple[Float32Array, Infos]:
-        """Start scenes until all rows have a vehicle.
+        """Start scenes until every row has a vehicle.
 
         Args:
-            seed: One for each row, a number from which rows count up, or None to continue the sequence. The row of an
-                AV draws its scene.
-            options: ``scene_id`` and ``start_frame_index`` of all these scenes.
+            seed: One for each row, or a number for the first row and the next numbers for the rest; None keeps the
+                generators. The row of an AV draws its scene.
+            options: ``scene_id`` and ``start_frame_index`` of all new scenes.
 
         Returns:
             Observations, float32 (N, D), and an empty dictionary.
 
         Raises:
-            InvalidArgumentError: The number of seeds is wrong, or an option is not possible.
-            CorruptedDataError: The requested scene is damaged, or all scenes are.
+            InvalidArgumentError: The number of seeds is wrong, or an option is invalid.
+            CorruptedDataError: The requested scene is damaged, or all are.
         """
         wanted, rows = read_options(options), np.arange(self.num_envs)
         self._draws.seed(rows, seed)
@@ -144,18 +144,18 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         return self._seen.copy(), {}
 
     def step(self, actions: ArrayLike) -> tuple[Float32Array, Float64Array, BoolArray, BoolArray, Infos]:
-        """Drive each vehicle for the frames of an action, and reuse the rows of those that have ended.
+        """Drive each vehicle for the frames of an action, and hand the rows of ended vehicles to new ones.
 
         Args:
-            actions: (N, A), or (N,) for indices of actions.
+            actions: (N, A), or (N,) for grid numbers.
 
         Returns:
             Observations, rewards float64 (N,), terminated and truncated (N,), and infos as arrays (N,) and masks, with
             ``final_obs`` and ``final_info``.
 
         Raises:
-            EpisodeEndedError: No episode has started.
-            InvalidArgumentError: The actions have a wrong shape, a value is not finite, or is not in the space.
+            EpisodeEndedError: ``reset`` has not been called.
+            InvalidArgumentError: The actions have another shape, are not finite, or are not in the space.
         """
         if not self._scenes:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
@@ -181,7 +181,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         return self._seen.copy(), rewards, terminated, truncated, infos
 
     def _fill(self, free: Int64Array, wanted: Mapping[str, int]) -> None:
-        """Assign rows (B,) to waiting vehicles and to new scenes."""
+        """Hand free rows (B,) to vehicles that wait for one, then to new scenes."""
         self._idle += [scene for scene in self._scenes[::-1] if not scene.goes_on]
         self._scenes = [scene for scene in self._scenes if scene.goes_on]
         for scene in self._scenes:
@@ -195,7 +195,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
             free = self._give(scene, scene.episode.acting, free)
 
     def _give(self, scene: _Scene, actors: Int64Array, free: Int64Array) -> Int64Array:
-        """Assign the first free rows to new actors (K,) of a scene, and return the remaining ones."""
+        """Hand the first free rows to new actors (K,) of a scene, and return the remaining ones."""
         rows, episode = free[: len(actors)], scene.episode
         scene.rows[actors] = rows
         self._seen[rows] = episode.seen_by(actors)
@@ -207,7 +207,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         return free[len(actors) :]
 
     def _make_scene(self, slot: int) -> _Scene:
-        """Return the surroundings for a scene, whose road users are a slot of the shared traffic."""
+        """Return a scene whose road users are in a slot of the shared traffic."""
         params = self._parts.params
         episode = self._parts.actor_episode(
             self._kind,

@@ -1,4 +1,4 @@
-"""Vector environment: many environments that step together, each as if it were alone."""
+"""Vector environment: many independent environments stepped in one call."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -33,49 +33,47 @@ from l5kit.simulation.dataset import SimulationConfig
 
 
 class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
-    """N environments of logged scenes that step together, by the rules of Gymnasium's vector environments.
+    """N environments of logged scenes, stepped in one call, as a vector environment of Gymnasium.
 
-    Each gives the results of an :class:`~l5kit.environment.envs.l5_env.L5Env` with the same arguments and seed, to the
-    bit.
+    Each gives exactly the results of an :class:`~l5kit.environment.envs.l5_env.L5Env` with the same arguments and seed.
 
     Args:
         num_envs: Number of environments, N.
-        env_config_path: As for ``L5Env``, as are the next ones.
+        env_config_path: As for ``L5Env``; so are the next arguments.
         dmg: The data manager.
-        sim_cfg: Simulation settings; None for the number of frames of the configuration.
-        train: Whether episodes are drawn from the training data.
-        reward: The reward: ``displacement`` (that of 1.5), ``driving``, or your own; None for that of the
+        sim_cfg: Options of the simulation; None for the defaults and the number of frames of the configuration.
+        train: Whether episodes are of the training data.
+        reward: The reward: ``displacement`` (that of 1.5), ``driving``, or your own reward; None for that of the
             configuration.
         rescale_action: Whether actions are scaled.
         use_kinematic: Whether actions are steering and acceleration, as in 1.5; the same as ``actions="kinematic"``.
-        kin_model: Limits of the unicycle that they move.
-        randomize_start: Whether training episodes start in random frames.
-        simnet_model_path: TorchScript file that moves agents of all environments as one batch; required if
+        kin_model: Limits of the unicycle that these actions move.
+        randomize_start: Whether training episodes start at a random frame.
+        simnet_model_path: TorchScript file that moves agents of all environments as one batch; needed if
             ``sim_cfg.use_agents_gt`` is False. Results can differ from those of single environments in the last bits,
             as the batch size differs.
         acceleration_per_step: Whether acceleration is scaled by the square of the step time.
-        observation: ``raster``, ``vectors`` or ``compact``; None for that of the configuration.
+        observation: Kind of observations: ``raster``, ``vectors`` or ``compact``; None for that of the configuration.
         actions: Kind of actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``,
-            ``route``, ``route_emergency``, or your own object; None for that of the configuration.
+            ``route``, ``route_emergency``, or an object of your own; None for that of the configuration.
         others: Driver of other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for that of the
             configuration.
         ends_at: Failures that end an episode early, such as ``collision``; they need the reward ``driving``. None for
             those of the configuration.
-        strict: Whether a damaged scene is an error. Otherwise it is left out with a warning.
-        autoreset_mode: Restart of an environment whose episode has ended: in the next step, which does nothing else
-            (``NextStep``), in the same step (``SameStep``), or by calling ``reset`` with
-            ``options={"reset_mask": ...}`` (``Disabled``).
-        copy: Whether observations are copies. Otherwise each call writes into the same array.
-        num_threads: Threads that compute states, IDM, compact observations and the reward ``driving``, 0 for one on
-            each core. Results have the same bits; threads pay off from some hundred environments on.
-        render_mode: None; single environments draw.
+        strict: Whether a damaged scene is an error. Else it is skipped with a warning.
+        autoreset_mode: How an ended episode is followed by a new one: the next step only begins it (``NextStep``), the
+            same step does (``SameStep``), or you call ``reset`` with ``options={"reset_mask": ...}`` (``Disabled``).
+        copy: Whether observations are copies. Else all calls write into the same array.
+        num_threads: Threads for states, IDM, compact observations and the reward ``driving``, 0 for one per core.
+            Results are bit-identical; it pays off from some hundred environments on.
+        render_mode: Must be None; only single environments draw.
 
     Attributes:
         episodes: The episodes, with their scenes, frames and AVs.
 
     Raises:
         InvalidArgumentError: An argument does not fit the configuration.
-        UnsupportedValueError: An argument is only for single environments.
+        UnsupportedValueError: An argument is only supported by single environments.
     """
 
     def __init__(
@@ -152,7 +150,7 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
 
     @property
     def non_kin_rescale(self) -> NonKinematicActionRescaleParams | None:
-        """Scales of actions that are poses; None for others, which cannot be scaled."""
+        """Scales of actions that are poses; other kinds of actions raise an ``AttributeError``."""
         return self._poses().scales
 
     @non_kin_rescale.setter
@@ -167,7 +165,7 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
 
     @property
     def damaged_scenes(self) -> set[int]:
-        """Scenes that were found to be damaged and are left out."""
+        """Scenes that were found to be damaged and are skipped."""
         return self._choice.damaged
 
     def reset(
@@ -176,16 +174,17 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
         """Start episodes.
 
         Args:
-            seed: One for each environment, a number from which environments count up, or None to continue the sequence.
-            options: ``scene_id`` and ``start_frame_index`` of all episodes, and ``reset_mask``, bool (N,), the
-                environments to start; None for all.
+            seed: One for each environment, or a number for the first one and the next numbers for the rest; None keeps
+                the generators.
+            options: ``scene_id`` and ``start_frame_index`` of all episodes, and ``reset_mask``, bool (N,), of the
+                environments to reset; None for all.
 
         Returns:
             Observations, an array (N, ...) or one for each key, and an empty dictionary.
 
         Raises:
-            InvalidArgumentError: The number of seeds is wrong, or an option is not possible.
-            CorruptedDataError: The requested scene is damaged, or all scenes are.
+            InvalidArgumentError: The number of seeds is wrong, or an option is invalid.
+            CorruptedDataError: The requested scene is damaged, or all are.
         """
         mask, wanted = read_masked_options(options)
         slots = np.flatnonzero(self._masked(mask))
@@ -197,18 +196,18 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
         """Drive each environment to its next frame, or start its next episode.
 
         Args:
-            actions: (N, A), or (N,) for indices of actions; ignored for environments that start an episode.
+            actions: (N, A), or (N,) for grid numbers; ignored for environments that start an episode.
 
         Returns:
             Observations, rewards float64 (N,), terminated and truncated (N,), and infos as arrays (N,) and masks.
 
         Raises:
-            EpisodeEndedError: An episode has ended, or not begun, and does not start automatically.
-            InvalidArgumentError: The actions have a wrong shape, a value is not finite, or is not in the space.
+            EpisodeEndedError: ``reset`` is needed: there is no episode, or one has ended and does not reset by itself.
+            InvalidArgumentError: The actions have another shape, are not finite, or are not in the space.
         """
         if (self.frame_indices < 0).any():
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
-        self._is_over |= self.episodes.is_at_end  # a step into the end failed after moving
+        self._is_over |= self.episodes.is_at_end  # in case the last step reached the end and then raised an error
         if self._is_over.any() and self.autoreset_mode is AutoresetMode.DISABLED:
             over = np.flatnonzero(self._is_over).tolist()
             raise EpisodeEndedError(
@@ -249,7 +248,7 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
         return _copied(memory) if self.copy else memory
 
     def _masked(self, mask: Any) -> BoolArray:
-        """Return which environments are masked; all of them without a mask."""
+        """Return a checked mask of environments; all of them for None."""
         if mask is None:
             return np.ones(self.num_envs, np.bool_)
         if not isinstance(mask, np.ndarray) or mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
@@ -273,17 +272,17 @@ def _copied(seen: Observation, slot: int | None = None) -> Observation:
 def _require_supported(
     sim_cfg: SimulationConfig | None, reward: Any, kinematic: UnicycleModel | None, render_mode: str | None
 ) -> None:
-    """Refuse options of single environments.
+    """Raise if an argument is only supported by single environments.
 
     Raises:
-        UnsupportedValueError: Such an option is requested.
+        UnsupportedValueError: An argument needs single environments.
     """
     alone = "use single environments, gymnasium.make_vec(..., vectorization_mode='sync')"
     if sim_cfg is not None:
         require_driven_avs(sim_cfg)
     if isinstance(reward, Reward) and (type(reward) is not L2DisplacementYawReward or not reward.has_usual_metrics):
-        raise UnsupportedValueError(f"reward is {reward!r}, which looks at one scene after the other; {alone}")
+        raise UnsupportedValueError(f"reward is {reward!r}, which works on single scenes; {alone}")
     if kinematic is not None and type(kinematic) is not UnicycleModel:
-        raise UnsupportedValueError(f"kin_model is {kinematic!r}, which moves one AV after the other; {alone}")
+        raise UnsupportedValueError(f"kin_model is {kinematic!r}, which moves a single AV; {alone}")
     if render_mode is not None:
-        raise UnsupportedValueError(f"render_mode is {render_mode!r}, but many environments are not drawn; {alone}")
+        raise UnsupportedValueError(f"render_mode is {render_mode!r}, but vector environments are not drawn; {alone}")

@@ -1,1 +1,1 @@
-"""Observations of environments: samples of a dataset, or compact states, and their spaces."""
+"""Observations of environments and their spaces: samples of a dataset, or compact states."""

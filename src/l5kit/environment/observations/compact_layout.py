@@ -1,4 +1,4 @@
-"""Layout of compact observations: content, frame, unit and scale of each column."""
+"""Layout of compact observations: columns with their frames, units and scales."""
 
 import math
 from dataclasses import dataclass, fields
@@ -12,7 +12,7 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 
 BOUND = 5.0
-"""Bound of all values; larger ones are clipped."""
+"""All values are clipped to the range from -BOUND to BOUND."""
 
 SPEED_SCALE_MPS = 20.0
 ACCELERATION_SCALE_MPS2 = 5.0
@@ -73,19 +73,19 @@ ROUTE_FRAME_AGENT_COLUMNS = (
 """Columns of each road user of the part ``agents`` in the frame of the route."""
 
 FRAMES = ("vehicle", "route")
-"""Frames of road users and of route points."""
+"""Frames of road users and points of the route."""
 
 FORECASTS = ("velocity", "lanes")
-"""Forecasts of road users until they are on the route: constant velocity, or vehicles along lanes."""
+"""Forecasts of road users until they reach the route: at constant velocity, or along lanes for vehicles."""
 
 LANE_COLUMNS = ("x", "y", "cos", "sin", "speed_limit", "is_red", "is_yellow", "is_there")
 """Columns of each point of the part ``lanes``."""
 
 MOST_NORMALISED = 5.0
-"""Networks that normalise observations clip them to this."""
+"""Bound of normalised observations in networks."""
 
 SET_PARTS = ("agents", "lanes")
-"""Parts that are sets of rows, whose last column is 1 for a present row."""
+"""Parts that are unordered sets of rows, whose last column is 1 for used rows."""
 
 _MOST_COLUMNS = 1_000_000
 
@@ -94,55 +94,54 @@ _MOST_COLUMNS = 1_000_000
 class CompactLayout:
     """Sizes of a compact observation, a row of D float32 values between -5 and 5, most of them between -1 and 1.
 
-    The usual frame is that of the vehicle: its centre is the origin, x goes ahead and y to the left. Positions are
-    metres divided by ``reach_m``, directions the cosine and sine of their angle to the heading of the vehicle. The
-    parts follow each other in this order; the columns of each are named by ``EGO_COLUMNS``, ``ROUTE_COLUMNS``,
-    ``AGENT_COLUMNS`` and ``LANE_COLUMNS``.
+    The default frame is that of the vehicle: its centre is the origin, x points ahead and y to the left. Positions are
+    metres divided by ``reach_m``, directions the cosine and sine of the angle to the heading of the vehicle. The parts
+    follow each other in this order; ``EGO_COLUMNS``, ``ROUTE_COLUMNS``, ``AGENT_COLUMNS`` and ``LANE_COLUMNS`` name
+    their columns.
 
     ``ego``, shape (14,): speed / 20 m/s; acceleration / 5 m/s2; steering in radians; length and width / 10 m; 1 with a
-    route, without one what follows is 0; how far left of the route / 5 m; cosine and sine of the heading minus that of
-    the route; speed limit there / 20 m/s; way from the front to the next line that is red or yellow / reach, 1 where
-    none is within reach; 1 where it is red; 1 where it is yellow; way to the end of the route / reach, at most 1.
+    route, else 0 and zeros in the rest; offset to the left of the route / 5 m; cosine and sine of the heading minus
+    that of the route; speed limit there / 20 m/s; distance from the front to the next red or yellow stop line / reach,
+    1 if there is none within reach; 1 if it is red; 1 if it is yellow; distance to the end of the route / reach, at
+    most 1.
 
     ``route``, shape (num_route_points, 4): points of the route ahead, the first one ``route_step_m`` from the vehicle;
-    behind its end the end again. x and y / reach; direction of the route there.
+    the end of the route is repeated. x and y / reach; direction of the route there.
 
-    ``agents``, shape (num_agents, 12): the road users whose centres are within reach, nearest first; one as far as
-    another comes after it where its row does, the AV last. x and y / reach; direction of the heading; its velocity
-    minus that of the vehicle / 20 m/s; length and width / 10 m; 1 in one of vehicle, vulnerable and other; 1. Zeros
-    where there is none.
+    ``agents``, shape (num_agents, 12): the road users whose centres are within reach, nearest first; those at the same
+    distance in the order of their rows, the AV last. x and y / reach; direction of the heading; velocity minus that of
+    the vehicle / 20 m/s; length and width / 10 m; one-hot class (vehicle, vulnerable, other); 1. Unused rows are zeros.
 
-    ``lanes``, shape (num_lane_points, 8): the points of centre lines of lanes within reach, about 4 m apart, nearest
-    first. x and y / reach; direction of the lane; speed limit / 20 m/s; 1 where the light of the lane is red; 1 where
-    it is yellow; 1. Zeros where there is none.
+    ``lanes``, shape (num_lane_points, 8): the points of lane centre lines within reach, about 4 m apart, nearest first.
+    x and y / reach; direction of the lane; speed limit / 20 m/s; 1 if the light of the lane is red; 1 if it is yellow;
+    1. Unused rows are zeros.
 
-    In the frame of the route (a Frenet frame) two parts say other things, in columns named by
-    ``ROUTE_FRAME_ROUTE_COLUMNS`` and ``ROUTE_FRAME_AGENT_COLUMNS``. Each point of ``route`` has the speed with which
-    its bend takes 2 m/s2 across / 20 m/s, at most 1; the speed limit there / 20 m/s; direction of the route. Each road
-    user has its distance along the route from the vehicle / reach; its distance to the left of the route / 5 m; its
-    velocity along the route there minus the speed of the vehicle, and across it, / 20 m/s; how long its box is along
-    the route and across it / 10 m; the time until it is where the vehicle will pass, as wide as the vehicle, if it
-    keeps its velocity across / 5 s, at most 1; its distance along the route from the vehicle at that time if both keep
-    their velocities / reach; the rest as above. Those come first that the vehicle may meet: they are sorted by their
-    distance to the route ahead, where metres across, and metres behind the vehicle, count twice. A vehicle without a
-    route sees them as along a straight one.
+    In the frame of the route (a Frenet frame) two parts have other columns, named by ``ROUTE_FRAME_ROUTE_COLUMNS`` and
+    ``ROUTE_FRAME_AGENT_COLUMNS``. Each point of ``route`` has the speed with a lateral acceleration of 2 m/s2 in its
+    bend / 20 m/s, at most 1; the speed limit there / 20 m/s; direction of the route. Each road user has its distance
+    along the route from the vehicle / reach; its offset to the left of the route / 5 m; its velocity along the route
+    there minus the speed of the vehicle, and across it, / 20 m/s; the extent of its box along the route and across it
+    / 10 m; the time until it enters the corridor of the vehicle, as wide as the vehicle, at its constant velocity
+    across / 5 s, at most 1; its distance along the route from the vehicle at that time if both keep their velocities
+    / reach; the rest as above. Rows are sorted by relevance: by the distance to the route ahead, where metres across,
+    and metres behind the vehicle, count twice. A vehicle without a route uses a straight one.
 
-    With ``forecast="lanes"`` a vehicle on a lane is thought to keep its speed and to follow that lane: the time until
-    it is where the vehicle will pass, and where it is then, are of these poses. If that is within 5 s, its velocity
-    along and across the route are those at that time.
+    With ``forecast="lanes"`` a vehicle on a lane is assumed to follow that lane at constant speed: the time until it
+    enters the corridor, and its position then, are those of this forecast. If that is within 5 s, its velocities along
+    and across the route are those at that time.
 
     Attributes:
-        num_agents: Road users that are seen at most, 0 or more.
-        num_route_points: Points of the route ahead, 0 or more.
+        num_agents: Largest number of road users, 0 or more.
+        num_route_points: Number of points of the route ahead, 0 or more.
         route_step_m: Distance between them along the route, above 0.
-        num_lane_points: Points of lanes that are seen at most, 0 or more.
-        reach_m: Distance up to which road users, lanes and lines are seen, above 0.
+        num_lane_points: Largest number of points of lanes, 0 or more.
+        reach_m: Distance up to which road users, lanes and stop lines are observed, above 0.
         frame: ``vehicle`` or ``route``.
         forecast: ``velocity`` or, in the frame of the route, ``lanes``.
 
     Raises:
-        InvalidArgumentError: A number is out of its range, lanes are to be followed in the frame of the vehicle, or the
-            last point of the route would be farther away than 5 times the reach, where it would be clipped.
+        InvalidArgumentError: A number is out of range, ``forecast="lanes"`` is combined with the frame of the vehicle,
+            or the last point of the route would be farther away than 5 times the reach, where it would be clipped.
     """
 
     num_agents: int = CompactParams.num_agents
@@ -162,7 +161,7 @@ class CompactLayout:
                 )
         if self.forecast == "lanes" and self.frame != "route":
             raise InvalidArgumentError(
-                f"forecast is 'lanes' and frame {self.frame!r}, where nothing is forecast; pass frame='route'"
+                f"forecast is 'lanes', but frame {self.frame!r} has no forecasts; pass frame='route'"
             )
         for name in ("num_agents", "num_route_points", "num_lane_points"):
             value = getattr(self, name)
@@ -179,12 +178,12 @@ class CompactLayout:
             )
 
     def __reduce__(self) -> tuple[type["CompactLayout"], tuple[Any, ...]]:
-        """Return class and sizes, as cached values cannot be pickled."""
+        """Return the class and its fields, as cached properties cannot be pickled."""
         return type(self), tuple(getattr(self, each.name) for each in fields(self))
 
     @cached_property
     def size(self) -> int:
-        """D, the number of values of an observation."""
+        """Number of values of an observation, D."""
         return sum(math.prod(shape) for _, shape in self.parts.values())
 
     @cached_property

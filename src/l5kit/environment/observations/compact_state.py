@@ -1,4 +1,4 @@
-"""Compact observations: a vehicle's view of its route, of road users and of lanes, as one row of values."""
+"""Compact observations of vehicles: their route, road users and lanes as one row of numbers each."""
 
 import math
 from typing import NamedTuple
@@ -48,14 +48,14 @@ SeenRows = tuple[SceneRows, LightRows]
 
 
 class Sizes(NamedTuple):
-    """The fields of a :class:`CompactLayout`, in the form of kernels.
+    """Fields of a :class:`CompactLayout` as scalars for kernels.
 
     Attributes:
-        num_agents: Number of road users.
+        num_agents: Largest number of road users.
         num_route_points: Number of points of the route.
-        num_lane_points: Number of points of lanes.
+        num_lane_points: Largest number of points of lanes.
         route_step_m: Metres between points of the route.
-        reach_m: Range of the view, metres.
+        reach_m: Reach of observations, metres.
         is_along: Whether the frame is that of the route.
         follows_lanes: Whether forecasts of vehicles follow their lanes.
     """
@@ -78,29 +78,29 @@ _VELOCITY_ALONG, _VELOCITY_ACROSS = map(ROUTE_FRAME_AGENT_COLUMNS.index, ("veloc
 _TIME_TO_ROUTE, _ALONG_THEN = map(ROUTE_FRAME_AGENT_COLUMNS.index, ("time_to_route", "along_then"))
 
 _BEND_MPS2 = 2.0
-"""Lateral acceleration of comfortable driving in bends."""
+"""Comfortable lateral acceleration in bends."""
 
 _LONGEST_S = 5.0
-"""Upper bound of the time until a road user is on the route."""
+"""Upper bound of the times until road users reach the route."""
 
 _FORECAST_STEPS = 10
 _FORECAST_STEP_S = _LONGEST_S / _FORECAST_STEPS
 _VEHICLE = int(RoadUserGroup.VEHICLE)
 
 _BACK_M = 30.0
-"""Distance behind the vehicle up to which road users are described along its route."""
+"""Length of the route behind the vehicle along which road users are described."""
 
 
 class _Stretch(NamedTuple):
-    """Part of the route of a vehicle.
+    """Section of the route of a vehicle.
 
     Attributes:
         points_m: Points of the whole route, (p, 2).
-        first: First point of this part.
-        stop: End of its points; 0 for a vehicle without a route, which is treated as on a straight one.
-        arc_m: Arc length of the vehicle on the route.
+        first: First point of the section.
+        stop: End of its points; 0 for a vehicle without a route, which uses a straight one.
+        arc_m: Arc length of the vehicle along the route.
         width_m: Width of the vehicle.
-        is_frame: Whether road users are described along it.
+        is_frame: Whether road users are described in the frame of the route.
     """
 
     points_m: Float64Array
@@ -117,7 +117,7 @@ class VehicleRows(NamedTuple):
     Attributes:
         boxes: World x, y, yaw, length and width, float64 (K, 5).
         motions: Speed, acceleration and steering, m/s, m/s2 and rad, float64 (K, 3).
-        slots: Slot of each, whose road users it sees, int64 (K,).
+        slots: Slot of each, which holds all road users that it sees, int64 (K,).
     """
 
     boxes: Float64Array
@@ -126,13 +126,12 @@ class VehicleRows(NamedTuple):
 
 
 class RouteRows(NamedTuple):
-    """The routes of K vehicles.
+    """Routes of K vehicles.
 
     Attributes:
-        paths: All paths, whose lines have lights of their scenes.
+        paths: All paths; their stop lines refer to lights of their scenes.
         routes: The path of each, -1 for none, int64 (K,).
-        positions: Positions on the paths, as :func:`l5kit.lanes.path_positions.follow_routes` writes them, float64 (K,
-            3).
+        positions: Positions on these, as :func:`l5kit.lanes.path_positions.follow_routes` writes them, float64 (K, 3).
     """
 
     paths: PathArrays
@@ -145,7 +144,7 @@ class SeenMap(NamedTuple):
 
     Attributes:
         points: Points of centre lines.
-        lanes: Lanes that forecasts follow.
+        lanes: Lanes for forecasts of vehicles.
     """
 
     points: LanePoints
@@ -153,12 +152,12 @@ class SeenMap(NamedTuple):
 
     @classmethod
     def of_map(cls, driving_map: DrivingMap | None) -> "SeenMap":
-        """Return the observed parts of a map; empty without one."""
+        """Return the observed parts of a map; empty ones for None."""
         return cls(LanePoints.of_map(driving_map), forecast_lanes(driving_map))
 
 
 class LookRoom(NamedTuple):
-    """Scratch memory of R simultaneous observations; item n uses row n modulo R.
+    """Work buffers of R vehicles that are observed at the same time; item n uses row n modulo R.
 
     Attributes:
         near: Indices of road users or points, int64 (R, any).
@@ -174,7 +173,7 @@ class LookRoom(NamedTuple):
 
     @classmethod
     def make(cls, backend: Backend, size: int, layout: CompactLayout) -> "LookRoom":
-        """Return scratch memory on a device, one row for each simultaneous observation."""
+        """Return buffers on a device, one for each vehicle that is observed at the same time."""
         rows = backend.rows_at_once(size)
         shape = (rows, max(layout.num_agents, layout.num_lane_points, 1))
         return cls(
@@ -196,15 +195,16 @@ def write_compact_states(
 ) -> None:
     """Write the compact observations of K vehicles in B slots.
 
-    A row depends on its vehicle and its slot alone, to the bit. Non-finite values become 0. Lanes of points and lights
-    are rows of one map, ``line_lanes`` of paths are lights of the scene of the slot.
+    A row depends only on its vehicle and its slot, and is bit-identical whatever else is observed. Values that are not
+    finite become 0. Lanes of points and lights are rows of one map, ``line_lanes`` of paths are lights of the scene of
+    the slot.
 
     Args:
         layout: Layout of the observations.
-        seen_map: The lanes; empty without a map, when there are no lights either.
-        vehicles: The observing vehicles.
+        seen_map: The lanes; empty without a map, which also means no lights.
+        vehicles: Observing vehicles.
         seen: Road users (see ``SceneRows``) and lights (``LightRows``) of the slots.
-        routes: The routes of the vehicles.
+        routes: Routes of the vehicles.
         out: Receives the observations, float32 (K, ``layout.size``).
 
     Raises:
@@ -229,7 +229,7 @@ def sizes_of(layout: CompactLayout) -> Sizes:
 
 
 def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes: RouteRows, out: Float32Array) -> None:
-    """Refuse arrays with inconsistent shapes."""
+    """Raise if shapes of arrays do not fit together."""
     boxes, motions, slots = vehicles
     (starts, groups, users, velocities_mps), lights = seen
     _, of_vehicles, positions = routes
@@ -252,19 +252,18 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
             raise InvalidArgumentError(f"compact states: {name} must have shape {expected}, got {shape}")
     if out.dtype != np.float32 or not out.flags.c_contiguous:
         raise InvalidArgumentError(
-            f"out must be float32 and lie in one piece, got {out.dtype} with strides {out.strides}; pass a whole array"
+            f"out must be a contiguous float32 array, got {out.dtype} with strides {out.strides}"
         )
 
 
 @kernel_jit
 def write_state(item: int, arguments: KernelArguments) -> None:
-    """Write the observation of one of K vehicles; zeros if its frame is below 0, as it has no episode.
+    """Write the observation of one of K vehicles; zeros if its frame is below 0, which means no episode.
 
     Arguments: indices of the vehicles among all N, (K,), and the slots of their road users, (K,); boxes (N, 5) and
-        motions (N, 3 or more), steering last; road users of slots; paths, whose lines have lights of their scenes; the
-        path of
-    each, -1 for none, (N,), and its position on it, (N, 3); frame and scene of each, counted in the lights, and these;
-    layout and map; LookRoom; the output, (N, D).
+    motions (N, 3 or more), steering in the last column; road users of slots; paths, whose stop lines refer to lights of
+    their scenes; the path of each vehicle, -1 for none, (N,), and its position on the path, (N, 3); frame and scene of
+    each, counted in the lights, and the lights; layout and map; LookRoom; output: observations (N, D).
     """
     indices, slots, vehicles, rows, paths, (routes, positions), of_lights, (sizes, seen_map), room, out = arguments
     (boxes, motions), (frames, scenes, lights) = vehicles, of_lights
@@ -276,7 +275,7 @@ def write_state(item: int, arguments: KernelArguments) -> None:
     lights, room, sizes = SceneLights(*lights), LookRoom(*room), Sizes(*sizes)
     points, (lane_arrays, grid) = LanePoints(*seen_map[0]), seen_map[1]
     lanes = Lanes(LaneArrays(*lane_arrays), GridArrays(*grid))
-    # scratch row of the vehicle on a device, of the thread on the processor
+    # one buffer for each vehicle on a device, for each thread on the processor
     own = item % len(room.near)
     near, far_m2, point_ranks = room.near[own], room.far_m2[own], room.point_ranks[own]
     ranks = lights.ranks[lights.starts[frame] : lights.starts[frame + 1]]
@@ -294,7 +293,7 @@ def write_state(item: int, arguments: KernelArguments) -> None:
         (lanes, room.forecasts[own]),
     )
 
-    # lanes last, as they reuse the scratch memory of the road users
+    # lanes come last, as they reuse the buffers of the road users
     count = find_nearest_points(points, (box[0], box[1], sizes.reach_m), near, far_m2, sizes.num_lane_points)
     lit_lanes = lights.lanes[lights.lane_starts[scene] : lights.lane_starts[scene + 1]]
     for point in range(count):
@@ -316,20 +315,20 @@ def _write_surroundings(
     scratch: tuple[Int64Array, Float64Array],
     forecast: tuple[Lanes, Float64Array],
 ) -> None:
-    """Write all parts of the observation of a vehicle except ``lanes``, whose columns become 0.
+    """Write all parts of the observation of a vehicle except ``lanes``, whose columns are set to 0.
 
     Args:
         row: The observation, (D,).
         sizes: The layout.
-        vehicle: Box of the vehicle, (5,), and its speed, acceleration and, last, steering, (3 or more,).
-        slot: Its slot.
+        vehicle: Box of the vehicle, (5,), and its speed, acceleration and, in the last column, steering, (3 or more,).
+        slot: Slot of the vehicle.
         rows: Road users of all slots.
         paths: All paths.
         route: The path of the vehicle, -1 for none.
-        position: Its position on it, (3,).
-        ranks: Lights, by their indices in the paths.
-        scratch: Memory for indices and distances of ``num_agents``.
-        forecast: Lanes that vehicles follow, and memory for forecast poses, (11, 3).
+        position: Its position on the path, (3,).
+        ranks: Ranks of lights, by the light numbers of the paths.
+        scratch: Buffers for indices and distances of ``num_agents``.
+        forecast: Lanes that vehicles follow, and a buffer for forecast poses, (11, 3).
     """
     box, motion = vehicle
     for column in range(len(row)):
@@ -340,13 +339,13 @@ def _write_surroundings(
     row[2] = _clip(motion[len(motion) - 1])
     row[3], row[4] = _clip(length_m / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
 
-    # without a route, its columns stay 0
+    # without a route its columns stay 0
     has_route = route >= 0 and paths.starts[route + 1] - paths.starts[route] >= 2
     if has_route:
         _write_route_columns(row, reach_m, paths, route, (position[0], position[1], position[2]), 0.5 * length_m, ranks)
         _write_route(row, _EGO, sizes, frame, paths, route, position[0])
 
-    # in the frame of the route, road users are described along its part from 30 m behind up to the reach
+    # in the frame of the route, road users are described along the section from 30 m behind up to the reach
     near, far_m2 = scratch
     first = paths.starts[route] if has_route else 0
     points_m = paths.points_m[first : paths.starts[route + 1] if has_route else 0]
@@ -387,12 +386,12 @@ def _write_route_columns(
     half_m: float,
     ranks: NumericArray,
 ) -> None:
-    """Write the columns of ``ego`` about the route."""
+    """Write the columns of ``ego`` that describe the route."""
     arc_m, left_m, turn_rad = position
     begins_m, line_lanes = paths.piece_arcs_m, paths.line_lanes
     first, stop = paths.piece_starts[route], paths.piece_starts[route + 1]
 
-    # the segment of the vehicle, and the first red or yellow line ahead of its front
+    # the piece that the vehicle is on, and the first red or yellow stop line ahead of its front
     here, line_m, rank = first, reach_m, 0
     for piece in range(first, stop):
         begin_m = begins_m[piece]
@@ -428,7 +427,7 @@ def _write_route(
         line_x, line_y, along_x, along_y = line_at(line, ahead_m)
         _write_pose(row, column + point * _ROUTE, (line_x - x, line_y - y, along_x, along_y), (cos, sin), sizes.reach_m)
         if sizes.is_along:
-            # the position of the point follows from its arc length; the columns are the speed that is possible there
+            # the position of a point follows from its arc length, so the columns hold speeds there instead
             piece = piece_at(paths, route, piece, ahead_m)
             bend_mps = speed_in_bend(line, index_along(ahead_m, len(line) - 1), _BEND_MPS2)
             row[column + point * _ROUTE] = min(bend_mps / SPEED_SCALE_MPS, 1.0)
@@ -443,7 +442,7 @@ def _write_pose(
     heading: tuple[float, float],
     reach_m: float,
 ) -> None:
-    """Write an offset from the vehicle and a world direction, x, y, cosine and sine, in the frame of the vehicle."""
+    """Write x, y, cosine and sine of an offset and a direction in the world, rotated into the frame of the vehicle."""
     x_m, y_m, along_x, along_y = pose
     cos, sin = heading
     row[column] = _clip((x_m * cos + y_m * sin) / reach_m)
@@ -454,9 +453,9 @@ def _write_pose(
 
 @kernel_jit
 def _remoteness_m2(stretch: _Stretch, x: float, y: float) -> float:
-    """Return the squared distance of a point to the vehicle, with lateral and backward distances doubled.
+    """Return the squared distance of a point along the route, where metres across and behind the vehicle count twice.
 
-    Every second point of the route is accurate enough to order road users.
+    Checking every second point of the route is accurate enough for sorting road users.
     """
     points_m, nearest, nearest_m2 = stretch.points_m, stretch.first, np.inf
     for point in range(stretch.first, stretch.stop, 2):
@@ -481,9 +480,9 @@ def _find_agents(
     near: Int64Array,
     far_m2: Float64Array,
 ) -> int:
-    """Write the nearest road users of the slot of a vehicle, and return their number.
+    """Write the nearest road users in the slot of a vehicle, and return their number.
 
-    Distances are to the vehicle, or to the part of its route if that has points.
+    Nearest means by distance to the vehicle, or by :func:`_remoteness_m2` with a section of a route.
     """
     starts, groups, boxes, _ = rows
     x, y, reach_m2, count = frame[0], frame[1], sizes.reach_m * sizes.reach_m, 0
@@ -501,7 +500,7 @@ def _find_agents(
 
 @kernel_jit
 def _extent_of(box: Float64Array, heading: tuple[float, float], along: tuple[float, float]) -> tuple[float, float]:
-    """Return the extent of a box (5,) with a heading along a direction, and across it; both are unit vectors."""
+    """Return the extents of a box (5,) with a heading along a direction and across it; both are unit vectors."""
     turned_cos = abs(heading[0] * along[0] + heading[1] * along[1])
     turned_sin = abs(heading[1] * along[0] - heading[0] * along[1])
     return turned_cos * box[3] + turned_sin * box[4], turned_sin * box[3] + turned_cos * box[4]
@@ -517,7 +516,7 @@ def _write_agent(
     own: tuple[Float64Array, Float64Array],
     stretch: _Stretch,
 ) -> None:
-    """Write the columns of a road user with its own box and velocity, except for its class."""
+    """Write the columns of a road user, given by box and velocity, except those of its type."""
     (x, y, cos, sin), (box, velocity_mps) = frame, own
     x_m, y_m, yaw = box[0] - x, box[1] - y, box[2]
     heading_x, heading_y = math.cos(yaw), math.sin(yaw)
@@ -530,16 +529,16 @@ def _write_agent(
         return
     along_m, left_m = x_m * cos + y_m * sin, y_m * cos - x_m * sin
     if stretch.stop > stretch.first:
-        # in the frame of the vehicle on a straight route
+        # position in the frame of the route
         arc_m, left_m, _ = find_on_path(stretch.points_m, stretch.first, stretch.stop, (box[0], box[1], yaw))
         along_m = arc_m - stretch.arc_m
         _, _, cos, sin = line_at(stretch.points_m, arc_m)
 
-    # velocity relative to the vehicle, and size, in the directions of the route there
+    # relative velocity and extents in the direction of the route at that position
     along_mps = velocity_mps[0] * cos + velocity_mps[1] * sin - speed_mps
     left_mps = velocity_mps[1] * cos - velocity_mps[0] * sin
     length_along_m, length_across_m = _extent_of(box, (heading_x, heading_y), (cos, sin))
-    # The time is 0 if the near side is inside the width of the vehicle, and the upper bound if it does not approach.
+    # time until the near side of the box enters the corridor of the vehicle: 0 inside, the bound without approach
     gap_m = abs(left_m) - 0.5 * (length_across_m + stretch.width_m)
     nearing_mps = -left_mps if left_m > 0 else left_mps
     time_s = 0.0
@@ -554,7 +553,7 @@ def _write_agent(
 
 @kernel_jit
 def _gap_to_route(stretch: _Stretch, box: Float64Array, pose: Float64Array) -> tuple[float, float]:
-    """Return lateral distance of a box (5,) at another pose (3,) from the strip of the vehicle, and its arc length."""
+    """Return the gap from a box (5,) at a pose (3,) to the corridor of the vehicle, and its arc length on the route."""
     arc_m, left_m, _ = find_on_path(stretch.points_m, stretch.first, stretch.stop, (pose[0], pose[1], pose[2]))
     _, _, cos, sin = line_at(stretch.points_m, arc_m)
     _, length_across_m = _extent_of(box, (math.cos(pose[2]), math.sin(pose[2])), (cos, sin))
@@ -571,13 +570,13 @@ def _forecast_agent(
     stretch: _Stretch,
     forecast: tuple[Lanes, Float64Array],
 ) -> None:
-    """Write when, where and how fast a vehicle enters the route if it follows its lane, unless it is on it now."""
+    """Write time, position and velocity of a vehicle at its entry into the corridor along its lane, unless inside."""
     (box, velocity_mps), (lanes, poses) = own, forecast
     if row[column + _TIME_TO_ROUTE] == 0.0 or not write_lane_forecast(
         box, velocity_mps, lanes, _FORECAST_STEP_S, poses
     ):
         return
-    # find the first forecast step on the strip, and interpolate the time between it and the step before
+    # first step inside the corridor, and the interpolated time of entry before it
     gap_m, arc_m = _gap_to_route(stretch, box, poses[0])
     time_s, step = _LONGEST_S, 0
     for step in range(1, _FORECAST_STEPS + 1):
@@ -592,7 +591,7 @@ def _forecast_agent(
     if gap_m > 0.0:
         return
 
-    # velocity on entering the route: the speed in the direction of its lane
+    # for vehicles that enter: the velocity there, with the current speed in the direction of the lane
     _, _, cos, sin = line_at(stretch.points_m, arc_m)
     own_mps, turn = math.hypot(velocity_mps[0], velocity_mps[1]), poses[step, 2]
     heading_x, heading_y = math.cos(turn), math.sin(turn)
@@ -610,7 +609,7 @@ def write_lanes(
     near: Int64Array,
     count: int,
 ) -> None:
-    """Write the part ``lanes`` of the observation of a vehicle, which was 0.
+    """Write the part ``lanes`` of the observation of a vehicle, whose columns are 0 before.
 
     Args:
         row: The observation, (D,).
@@ -619,7 +618,7 @@ def write_lanes(
         points: Points of lanes.
         point_ranks: Light of each of the nearest points.
         near: The nearest points.
-        count: Their number.
+        count: Number of these.
     """
     positions_m, directions, limits_mps = points.positions_m, points.directions, points.limits_mps
     x, y, cos, sin = box[0], box[1], math.cos(box[2]), math.sin(box[2])

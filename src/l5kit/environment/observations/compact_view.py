@@ -1,4 +1,4 @@
-"""Compact views: observations of AVs in environments, and of actors in a simulation, as one row of values each."""
+"""Compact views: observations of AVs of environments, and of drivers in simulations, as one row of numbers each."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 
 class CompactView:
-    """View of the states around AVs of N slots, without a raster, on the processor or a device.
+    """View of compact observations of the AVs of N slots, on the processor or a device.
 
     Args:
-        roads: Surroundings and positions of the AVs.
+        roads: Surroundings of the AVs.
         layout: Layout of observations; None for the default.
 
     Attributes:
         layout: Layout of observations.
-        memory: The last observations, float32 (N, ``layout.size``), 0 for slots without one.
+        memory: Last observations, float32 (N, ``layout.size``), 0 before the first ones.
     """
 
     def __init__(self, roads: EpisodeRoads, layout: CompactLayout | None = None) -> None:
@@ -52,21 +52,21 @@ class CompactView:
         self.memory: DeviceArray = backend.zeros((len(roads), self.layout.size), np.float32)
         self._seen_map = backend.shared(SeenMap.of_map(roads.driving_map))
         self._room = LookRoom.make(backend, len(roads), self.layout)
-        backend.wait()  # for readers in other streams
+        backend.wait()  # for data that other streams may read
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a copy with a read-only map again; otherwise kernels would be compiled for writable arrays, too."""
+        """Restore a copy, with a read-only map: kernels would be compiled again for a writable one."""
         vars(self).update(state, _seen_map=as_kernel_tuple(state["_seen_map"]))
 
     @property
     def space(self) -> "spaces.Box":
         """Space of one environment, float32 (``layout.size``,)."""
-        from gymnasium import spaces  # imported here, as views are also used without environments
+        from gymnasium import spaces  # imported here, as views are also used without it
 
         return spaces.Box(-BOUND, BOUND, (self.layout.size,), np.float32)
 
     def look(self, slots: DeviceArray, avs: AvArrays) -> None:
-        """Write the observations of AVs of slots (B,), out of all slots."""
+        """Write the observations of AVs in slots (B,); the arrays of AVs are of all slots."""
         roads = self._roads
         now, bank = roads.now, roads.traffic.arrays
         roads.backend.run(
@@ -86,20 +86,20 @@ class CompactView:
 
 
 class CompactSight:
-    """Routes and lights of a batch of S scenes, with the last known position of each AV, or agent, on its route.
+    """Routes, lights and last route positions of AVs or agents in a batch of S scenes, for compact observations.
 
-    Routes of AVs are those of environments: the logged lanes in all frames of the scene, whichever of them are
-    simulated. Routes of agents are the logged lanes from the first simulated frame on. Each scene is observed as if it
-    were alone, and each agent sees the AV as one more vehicle.
+    The route of an AV is the same as in environments: its logged lanes in all frames of the scene, whichever frames are
+    simulated. The route of an agent is its logged lanes from the first simulated frame on. Scenes are independent of
+    each other, and agents see the AV as one more vehicle.
 
     Args:
         batch: The scenes.
-        layout: Layout of the observations.
-        threshold: Agents count if the probability of their label is above this.
-        of_agents: Whether agents observe; otherwise AVs.
+        layout: Layout of observations.
+        threshold: Least label probability, exclusive, for an agent to be of its class.
+        of_agents: Whether agents observe; else AVs.
 
     Raises:
-        InvalidArgumentError: Agents should observe, but there is no map with lanes.
+        InvalidArgumentError: Agents are to observe, but there is no map with lanes.
     """
 
     def __init__(self, batch: SceneBatch, layout: CompactLayout, *, threshold: float, of_agents: bool = False) -> None:
@@ -128,7 +128,7 @@ class CompactSight:
         self._followed = FollowedPlaces(len(paths))
 
     def __deepcopy__(self, memo: dict[int, object]) -> "CompactSight":
-        """Return itself: a repeated call in a frame starts from the same positions."""
+        """Return itself: looking again in the same frame starts from the positions before it."""
         return self
 
     def look(self, state: TrafficState) -> tuple[Float32Array, RouteRows]:
@@ -138,14 +138,14 @@ class CompactSight:
             agents = replace(agents, threshold=self._threshold)
         if state.actors is None:
             vehicles, boxes, rows = state.scenes, state.ego_boxes, agents.scene_rows
-            # logged positions of the AVs on their routes; after the end of the log, the last one
+            # arc lengths of the logged AVs, after the log those of its last frame
             rows_of_log = self._frame_starts[vehicles] + state.frame_indices
             first_arcs_m = self._frame_arcs_m[np.minimum(rows_of_log, self._frame_starts[vehicles + 1] - 1)]
             routes = vehicles
         else:
             vehicles, boxes = state.actor_tracks, agents.boxes[state.actors]
             rows = _rows_of_others(agents.scene_rows, state.actors, state.actor_scenes, state.ego_rows)
-            # newly seen agents are located on their whole routes, in the order of kernels
+            # agents without a known position are searched for on all of their routes, in the order that kernels expect
             order = np.argsort(vehicles, kind="stable")
             row_starts = np.searchsorted(vehicles[order], np.arange(len(self._has_path) + 1))
             poses, first_arcs_m = np.ascontiguousarray(boxes[order, :3]), np.empty(len(vehicles))
@@ -169,7 +169,7 @@ class CompactSight:
         return seen, route_rows
 
     def _lights_now(self, state: TrafficState) -> LightRows:
-        """Return the lights of R scenes; if earlier ones are unknown, the current lights of the map."""
+        """Return the lights of R scenes; for live scenes, whose lights are not known in advance, the current ones."""
         scenes = state.scenes
         if not state.batch.is_live:
             return self._lights_of(scenes, state.frame_indices)
@@ -192,10 +192,10 @@ def _rows_of_others(rows: SceneRows, actors: Int64Array, scenes: Int64Array, ego
     Args:
         rows: Agents of R scenes.
         actors: Rows of the observing agents, (K,).
-        scenes: Index of their scenes among the R, (K,).
+        scenes: Which of the R scenes each of them is in, (K,).
         ego: The AVs.
     """
-    # each scene followed by its AV, once for each observing agent
+    # each scene with its AV after its agents, once for each observing agent
     num_rows, num_scenes = len(rows.groups), len(rows.starts) - 1
     with_avs = np.insert(np.arange(num_rows), rows.starts[1:], num_rows + np.arange(num_scenes))
     starts = rows.starts + np.arange(num_scenes + 1)

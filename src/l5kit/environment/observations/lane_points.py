@@ -1,4 +1,4 @@
-"""Points of lane centre lines in a grid that finds the nearest ones to a vehicle."""
+"""Points of lane centre lines in a grid, and the search for those nearest to a vehicle."""
 
 import math
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _SLACK_M = 1e-6
 
 
 class LanePoints(NamedTuple):
-    """P points of the centre lines of lanes, sorted by square cells of a grid over the world, in the form of kernels.
+    """P points of lane centre lines, sorted by the square cells of a grid over the world, as arrays for kernels.
 
     Attributes:
         positions_m: World x and y, float64 (P, 2).
@@ -30,7 +30,7 @@ class LanePoints(NamedTuple):
         lanes: Lane of each point, a row of the map, int64 (P,).
         origin_m: Lowest x and y of the grid, float64 (2,).
         cell_m: Size of a cell along both axes.
-        num_cells: Cells along x and y.
+        num_cells: Number of cells along x and y.
         cell_starts: First point of each cell and the end of the last one, int64 (cells + 1,); y varies fastest.
     """
 
@@ -45,13 +45,13 @@ class LanePoints(NamedTuple):
 
     @classmethod
     def of_map(cls, driving_map: DrivingMap | None, *, unknown_limit_mps: float = UNKNOWN_LIMIT_MPS) -> "LanePoints":
-        """Return points of all lanes of a map, evenly spaced, about 4 m apart; build them once and keep them.
+        """Return points of all lanes of a map, evenly spaced about 4 m apart on each lane; build them only once.
 
-        Each lane has at least one point, except for lanes of zero length, which have none.
+        A lane has at least one point, unless its length is 0.
 
         Args:
             driving_map: The lanes; None for none.
-            unknown_limit_mps: Limit if the map has none, above 0.
+            unknown_limit_mps: Speed limit of lanes without one in the map, above 0.
 
         Raises:
             InvalidArgumentError: The limit is not above 0.
@@ -61,7 +61,7 @@ class LanePoints(NamedTuple):
         if driving_map is None:
             return cls._sorted(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.zeros(0, np.int64))
 
-        # centres of equal parts of centre lines, whose length is as close to 4 m as possible
+        # midpoints of equal parts of centre lines; the number of parts makes their length closest to 4 m
         centre_lines_m, arc_lengths_m = driving_map.centre_lines_m, driving_map.arc_lengths_m
         lengths_m = arc_lengths_m[:, -1]
         counts = np.where(lengths_m > 0, np.maximum(np.round(lengths_m / STEP_M), 1), 0).astype(np.int64)
@@ -69,7 +69,7 @@ class LanePoints(NamedTuple):
         indices = np.arange(len(lanes)) - np.repeat(np.cumsum(counts) - counts, counts)
         arcs_m = (indices + 0.5) * (lengths_m / np.maximum(counts, 1))[lanes]
 
-        # interpolate on the segments of the lines, whose directions are those of the points
+        # interpolate on the edges of the centre lines, which also give the directions
         edges = np.clip((arc_lengths_m[lanes] <= arcs_m[:, None]).sum(axis=1) - 1, 0, arc_lengths_m.shape[1] - 2)
         before_m, after_m = arc_lengths_m[lanes, edges], arc_lengths_m[lanes, edges + 1]
         start_m = centre_lines_m[lanes, edges]
@@ -84,7 +84,7 @@ class LanePoints(NamedTuple):
     def _sorted(
         cls, positions_m: Float64Array, directions: Float64Array, limits_mps: Float64Array, lanes: Int64Array
     ) -> "LanePoints":
-        """Return points in the order of their cells; those of a cell keep their order."""
+        """Return points sorted by cell, keeping their order within a cell."""
         # cells of 8 m, or larger ones if the world would need more than 1000 of them along an axis
         origin_m = positions_m.min(axis=0) if len(lanes) else np.zeros(2)
         size_m = positions_m.max(axis=0) - origin_m if len(lanes) else np.zeros(2)
@@ -102,9 +102,9 @@ class LanePoints(NamedTuple):
 def insert_nearest(
     near: Int64Array, far_m2: Float64Array, most: int, count: int, number: int, squared_m2: float
 ) -> int:
-    """Insert an index into the ``most`` nearest ones, sorted by distance and then by index; return their number.
+    """Insert a number into the ``most`` nearest, sorted by distance, then by number; return the new count.
 
-    Without free space the last one drops out, which may be the new one.
+    If the buffer is full, the last one is dropped, which may be the new one.
     """
     if count == most:
         if most == 0 or squared_m2 > far_m2[most - 1] or (squared_m2 == far_m2[most - 1] and number > near[most - 1]):
@@ -131,7 +131,7 @@ def _insert_points(
     most: int,
     count: int,
 ) -> int:
-    """Insert points of a range into the nearest ones to a position with its squared reach."""
+    """Insert points of a span into the nearest ones to a position, given with its squared reach; return the count."""
     x, y, reach_m2 = position
     for point in range(span[0], span[1]):
         x_m, y_m = positions_m[point, 0] - x, positions_m[point, 1] - y
@@ -145,19 +145,19 @@ def _insert_points(
 def find_nearest_points(
     points: LanePoints, position: tuple[float, float, float], near: Int64Array, far_m2: Float64Array, most: int
 ) -> int:
-    """Write the indices of the points nearest to a world position, nearest first, ties by index.
+    """Write the points that are nearest to a world position, nearest first, ties by number.
 
-    Rings of cells around the position are visited until no point outside of them can be nearer.
+    Rings of cells around the position are searched until no point outside of them can be nearer.
 
     Args:
         points: The points.
-        position: World x and y, and the reach, from which on points do not count.
+        position: World x and y, and the reach, beyond which points are ignored.
         near: Receives indices of points, int64 (``most`` or more,).
         far_m2: Receives their squared distances, float64, of the same length.
-        most: Maximum number of points.
+        most: Largest number of points.
 
     Returns:
-        Their number.
+        The number of points found.
     """
     positions_m, cell_starts, cell_m = points.positions_m, points.cell_starts, points.cell_m
     num_x, num_y = points.num_cells
@@ -167,7 +167,7 @@ def find_nearest_points(
     if not is_near or most == 0:
         return 0
 
-    # all points within this distance are known after ring 0, the cell of the position; each ring adds a cell size
+    # Ring 0 is the cell of the position and covers the distance to its nearest edge; each ring adds the size of a cell.
     cell_x, cell_y = math.floor(x_m / cell_m), math.floor(y_m / cell_m)
     part_x, part_y = x_m - cell_x * cell_m, y_m - cell_y * cell_m
     edge_m = min(min(part_x, cell_m - part_x), min(part_y, cell_m - part_y)) - _SLACK_M
@@ -176,7 +176,7 @@ def find_nearest_points(
     last_ring = max(max(cell_x, num_x - 1 - cell_x), max(cell_y, num_y - 1 - cell_y))
     while True:
         for column in range(max(cell_x - ring, 0), min(cell_x + ring + 1, num_x)):
-            # all cells of the outer columns of a ring, and the lowest and highest one of the others
+            # all cells of the outer columns of a ring, the lowest and the highest one of the others
             is_side = abs(column - cell_x) == ring
             height = 2 * ring + 1 if is_side else 1
             for row in range(cell_y - ring, cell_y + ring + 1, height if is_side else 2 * ring):

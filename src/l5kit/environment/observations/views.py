@@ -1,4 +1,4 @@
-"""Views of environments: observations of many episodes, written into one array for each key."""
+"""Views of samples in environments: observations of many episodes, one array for each key."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -43,8 +43,8 @@ VECTOR_KEYS = (
 )
 """Keys of vector samples about the present and the past, in the frame of the AV."""
 
-# Policies keep a module for each key of an observation in an ``nn.ModuleDict``, which refuses names of attributes of
-# torch modules.
+# Policies keep a module for each key of an observation in an ``nn.ModuleDict``, which does not allow names of
+# attributes of torch modules.
 _OBSERVED_AS = {"type": "ego_type"}
 _SAMPLED_AS = {observed: sampled for sampled, observed in _OBSERVED_AS.items()}
 
@@ -52,12 +52,11 @@ _Array = TypeVar("_Array", NumericArray, torch.Tensor)
 
 
 class LogView:
-    """View of samples that a dataset makes of the frames of episodes: rasters or vectors.
+    """View of the samples that a dataset builds from frames of episodes: rasters or vectors.
 
     Args:
         log: Episodes of N environments.
-        space: Space of one environment; its keys are those of samples, except for those that :func:`as_samples`
-            renames.
+        space: Space of one environment; its keys are those of samples, except those that :func:`as_samples` renames.
     """
 
     def __init__(self, log: LogSlots | SceneSlots, space: spaces.Dict) -> None:
@@ -68,7 +67,7 @@ class LogView:
 
     def look(self, slots: Int64Array, frames: Int64Array) -> SampleColumns:
         """Write the observations of slots (B,) in frames (B,), counted in their episodes, and return the samples."""
-        # samples of all environments are written in place; samples of some are copied there
+        # samples of all environments are written in place; those of some are copied
         is_all = len(slots) == self._num_slots
         columns = self.log.look(
             slots, frames, ColumnMemory(self.memory.keys(), self._memory_of_all) if is_all else None
@@ -80,18 +79,19 @@ class LogView:
         return columns
 
     def _memory_of_all(self, key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
-        """Return the output array for samples of all environments."""
+        """Return the array for samples of all environments; None if shape or dtype differ."""
         memory = self.memory[key]
         return memory if memory.shape == shape and memory.dtype == dtype else None
 
 
 def vector_space(dataset: BaseEgoDataset) -> spaces.Dict:
-    """Return a space for each key of vector samples about the present and the past.
+    """Return the space of vector samples, with the keys about the present and the past only.
 
-    A scalar is an array (1,), as policies concatenate arrays along an axis.
+    A scalar becomes an array (1,), as policies concatenate arrays along an axis.
 
     Args:
-        dataset: Dataset of the samples; shapes are those of the first frame of the first undamaged scene.
+        dataset: Dataset of the samples; the shapes are those of the first undamaged sample among the first frames of
+            its scenes.
 
     Raises:
         L5KitError: The first frames of all scenes are damaged, or there is no scene.

@@ -1,1 +1,1 @@
-"""Rewards of many environments at once, from arrays of all of them."""
+"""Rewards of many environments at once, computed from arrays."""

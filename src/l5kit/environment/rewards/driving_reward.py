@@ -1,4 +1,4 @@
-"""Driving reward: progress along the route minus the penalties of the closed-loop score, step by step."""
+"""Driving reward: progress along the route minus penalties of the closed-loop score, for each step."""
 
 import math
 from collections.abc import Iterable
@@ -25,44 +25,45 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 
 _NAMES = {"progress_reference": ("limit", "expert"), "combines": ("sum", "product")}
-"""Weights that are names."""
+"""Weights that are names, with their allowed values."""
 
 _FEW_TRACKS = 32
-"""Minimum number of road users for which memory is allocated."""
+"""Initial capacity for collided road users of a slot."""
 
 _SIGNS = np.array([1.0, *[-1.0] * (len(TERMS) - 1)])
 
 
 @dataclass(frozen=True)
 class DrivingWeights:
-    """Weights of the terms of the reward of a step; dt is the duration of a step in seconds.
+    """Weights of the terms of the reward of a step of dt seconds.
 
     Attributes:
         progress: Per second at the pace of the reference: + w x dt x clip(gain / reference, -1, 1), both in metres
             along the route. 0 off the route.
-        collision: Per road user with which the AV collides at fault, once in an episode: - w x n.
-        contact: The same for collisions not at fault.
+        collision: Per road user that the AV collides with at fault, once in an episode: - w x n.
+        contact: Per collision without fault, in the same way.
         off_road: Per second with a corner 0.3 m or more off the drivable surface: - w x dt.
-        time_to_collision: Per second in which the AV would collide within 0.9 s at constant velocities, or collides at
-            fault: - w x dt.
-        off_route: Per second more than ``most_offset_m`` off the route, or turned by more than 90 degrees against it:
+        time_to_collision: Per second in which the AV would collide within 0.9 s at constant motion of all, or collides
+            at fault: - w x dt.
+        off_route: Per second more than ``most_offset_m`` away from the route, or at more than 90 degrees to it:
             - w x dt.
         speed: Per second at 2.23 m/s above the limit of the route: - w x dt x min(excess / 2.23 m/s, 3).
-        comfort: Per second with all six signals of the score twice as large as their bounds: - w x dt x mean of
-            clip(signal / bound - 1, 0, 1). The signals are differences of two motions here, not filtered ones.
-        red_light: Per red line that the front of the AV passes on its route: - w x n.
-        end: When a failure ends the task: - w. Without it, a policy that cannot avoid penalties learns to end at once.
-        most_offset_m: Largest distance from the route that counts as on it, metres.
-        progress_reference: ``"limit"`` for driving at the speed limit, ``"expert"`` for the progress of the logged AV
-            in the same step.
+        comfort: Per second with all six signals of the score at twice their bounds: - w x dt x mean of
+            clip(signal / bound - 1, 0, 1). Here the signals are differences of two motions, not filtered.
+        red_light: Per red stop line that the front of the AV passes on its route: - w x n.
+        end: At a failure that ends the episode: - w. Without it, a policy that cannot avoid penalties learns to end
+            episodes early.
+        most_offset_m: Largest offset at which the AV counts as on its route, metres.
+        progress_reference: ``"limit"`` for the distance at the speed limit, ``"expert"`` for the distance of the logged
+            AV in the same step.
         least_reference_mps: Lower bound of the reference, metres per second.
-        combines: ``"sum"``: the terms are added. ``"product"``: the lasting terms, which are ``off_road``,
+        combines: ``"sum"``: the terms are added. ``"product"``: the terms per second, ``off_road``,
             ``time_to_collision``, ``off_route``, ``speed`` and ``comfort``, scale the progress of the step instead,
             each by 1 - w x its share of the step, at least 0 (route completion scaled by infractions: CaRL, Jaeger et
             al. 2025, arXiv 2504.17838).
 
     Raises:
-        InvalidArgumentError: A number is negative or not finite, or the reference is unknown.
+        InvalidArgumentError: A number is negative or not finite, or a name is unknown.
     """
 
     progress: float = DrivingParams.progress
@@ -95,27 +96,27 @@ class DrivingWeights:
 
 
 class DrivingReward:
-    """Rewards of many environments from the quantities of the closed-loop score, with state for each slot.
+    """Reward of driving by the criteria of the closed-loop score, for many environments, with state for each slot.
 
-    Collisions, fault, times to collision and distances off the road are those of :mod:`l5kit.evaluation.driving`.
-    Progress is along the single path of the route. The speed limit is that of the route at the AV, 10 m/s if the map
-    has none. Road users that overlap the AV at the start of an episode count as collided already. Without a map nothing
-    is off the road, and no lateral collision is at fault.
+    Collisions, fault, time to collision and distances off the road are those of :mod:`l5kit.evaluation.driving`.
+    Progress is along the path of the route. The speed limit is that of the route at the AV, 10 m/s if the map has none.
+    Road users that overlap the AV at the start of an episode count as already collided. Without a map nothing is off
+    the road, and no lateral collision is at fault.
 
     Args:
         weights: Weights of the terms.
-        ends_at: The :data:`FAILURES` that end the task.
+        ends_at: Members of :data:`FAILURES` that end an episode.
 
     Attributes:
         terms: Names of the terms, in the order of the columns of ``StepOutcome.terms``.
-        failures: Names of the failures, :data:`FAILURES`.
+        failures: Names of failures, :data:`FAILURES`.
         weights: Weights of the terms.
-        ends_at: The :data:`FAILURES` that end the task.
+        ends_at: Members of :data:`FAILURES` that end an episode.
         factors: Factors of the terms, float64 (number of terms,).
-        backend: Backend of its kernels; environments set their own.
+        backend: Backend of the kernels; environments set their own.
 
     Raises:
-        InvalidArgumentError: ``ends_at`` has an unknown name.
+        InvalidArgumentError: ``ends_at`` has another name.
     """
 
     terms = TERMS
@@ -133,7 +134,7 @@ class DrivingReward:
         self._bounds = np.array(list(COMFORT_BOUNDS.values()))
 
     def rules(self, step_time_s: float) -> StepRules:
-        """Return the parameters of the reward for kernels."""
+        """Return the parameters of the reward for a step time."""
         weights = self.weights
         ends = np.array([name in self.ends_at for name in FAILURES])
         return StepRules(
@@ -148,20 +149,20 @@ class DrivingReward:
         )
 
     def begin(self, slots: Int64Array, step: DrivenStep) -> None:
-        """Begin episodes in slots (B,); road users that overlap the AV count as collided."""
+        """Begin episodes in slots (B,); road users that overlap the AV are remembered as collided."""
         self._judge(slots, step, begins=True)
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
-        """Return the reward of a step of slots (B,), each slot once."""
+        """Return the reward of a step of slots (B,), all different."""
         totals, terms, failures, is_failed = self._judge(slots, step, begins=False)
         return StepOutcome(totals, terms, is_failed, dict(zip(FAILURES, failures.T, strict=True)))
 
     def _judge(self, slots: Int64Array, step: DrivenStep, *, begins: bool) -> OutcomeArrays:
-        """Return the reward of steps of slots (B,), or begin their episodes, and remember collisions."""
+        """Return the reward of steps of slots (B,), or begin episodes there; collisions are remembered."""
         backend, size = self.backend, len(slots)
         self._memory = self._memory.with_room(slots, step.rows.starts, forgets=begins)
         outcome, room = OutcomeArrays.make(backend, size), JudgeRoom.make(backend, size, step.driving_map)
         own = (self._memory, surface_arrays(step.driving_map), self.rules(step.step_time_s), room, outcome)
-        # all slots, in the form of their simulation, for which the kernel is compiled
+        # slots with the dtype of simulations, so that the kernel is compiled only once
         backend.run(judge_step, size, np.array(slots), np.full(size, begins), step_for_kernel(step), *own)
         return outcome

@@ -1,4 +1,4 @@
-"""Infractions of AVs in a step: new collisions with road users, short times to collision, and corners off the road."""
+"""Faults of AVs in a step: new collisions with road users, short times to collision, and last areas of corners."""
 
 from typing import NamedTuple
 
@@ -25,12 +25,12 @@ from l5kit.simulation.lanes.lane_following import SceneRows
 
 
 class FaultArrays(NamedTuple):
-    """State of N slots between steps.
+    """Memory of faults of N slots from step to step.
 
     Attributes:
         tracks: Road users that have collided with the AV of each slot, int64 (N, any).
-        num_tracks: Their number, int64 (N,).
-        areas: Area that contained each corner of the AV last, -1 for none, int64 (N, 4); only a hint.
+        num_tracks: Number of these, int64 (N,).
+        areas: Last area that held each corner of the AV, -1 for none, int64 (N, 4); only a hint for the search.
     """
 
     tracks: DeviceArray
@@ -39,19 +39,19 @@ class FaultArrays(NamedTuple):
 
     @classmethod
     def make(cls, backend: Backend, size: int, most: int) -> "FaultArrays":
-        """Return memory for a number of road users of each slot, none of which has collided."""
+        """Return memory with a capacity of ``most`` road users in each slot, without collisions."""
         zeros = backend.zeros
         return cls(zeros((size, most), np.int64), zeros(size, np.int64), backend.full((size, 4), -1, np.int64))
 
     def with_room(self, slots: Int64Array, starts: Int64Array, *, forgets: bool) -> "FaultArrays":
-        """Return the same on the processor, with memory for collisions with all rows of slots (B,).
+        """Return the memory, on the processor, grown for collisions with all rows of slots (B,).
 
         Args:
             slots: The slots.
             starts: First row of each, and the end of the last one, (B + 1,).
-            forgets: Whether to clear the state of the slots.
+            forgets: Whether the slots are cleared.
         """
-        # grow arrays by at least a factor of two, so that slots that come one by one do not cost a copy each
+        # arrays at least double when they grow, so that adding slots one by one does not copy each time
         tracks, num_tracks, areas = self
         missing = int(slots.max(initial=-1)) + 1 - len(num_tracks)
         if missing > 0:
@@ -69,7 +69,7 @@ class FaultArrays(NamedTuple):
 
 
 class AvState(NamedTuple):
-    """One AV: its box, (5,), absolute speed, corners, (4, 2), and the centre of its rear axle, (2,)."""
+    """State of one AV: box, (5,), absolute speed, corners, (4, 2), and middle of the rear axle, (2,)."""
 
     box: Float64Array
     speed_mps: float
@@ -86,7 +86,7 @@ _ROUNDING_M = 1e-6
 
 
 def surface_arrays(driving_map: DrivingMap | None) -> RoadSurface:
-    """Return the map for kernels; without one it has no areas, and nothing is off the road."""
+    """Return the drivable surface of a map; without a map there are no areas, and nothing is off the road."""
     return no_surface() if driving_map is None else driving_map.surface
 
 
@@ -97,7 +97,7 @@ def _meets(
     velocity_mps: Float64Array,
     map_parts: tuple[RoadSurface, Int64Array],
 ) -> bool:
-    """Return whether the time to collision of the AV and a road user is too short for the score."""
+    """Return whether the time to collision between the AV and a road user is shorter than the score allows."""
     box, speed_mps, corners_m, rear_axle_m = av
     if speed_mps <= STOPPED_MPS:
         return False
@@ -106,8 +106,8 @@ def _meets(
     if angle_rad > BEHIND_RAD:
         return False
 
-    # Circles around both boxes touch first if both continue along their headings. Two points in uniform motion are
-    # closest at -(d . v) / v^2, clipped to the horizon.
+    # First a cheap test: circles around both boxes, moving along their headings, are closest at the time
+    # -(d . v) / v^2, clipped to the horizon.
     x_m, y_m = other[0] - box[0], other[1] - box[1]
     x_mps = other_mps * np.cos(other[2]) - speed_mps * np.cos(box[2])
     y_mps = other_mps * np.sin(other[2]) - speed_mps * np.sin(box[2])
@@ -126,7 +126,7 @@ def _meets(
 
 @kernel_jit
 def _has_collided(memory: FaultArrays, slot: int, track: int) -> bool:
-    """Return whether the AV of a slot has collided with a road user before."""
+    """Return whether a road user has already collided with the AV of a slot."""
     is_known = False
     for index in range(memory.num_tracks[slot]):
         is_known = is_known or memory.tracks[slot, index] == track
@@ -135,7 +135,7 @@ def _has_collided(memory: FaultArrays, slot: int, track: int) -> bool:
 
 @kernel_jit
 def write_rear_axle(box: Float64Array, rear_axle_m: Float64Array) -> None:
-    """Write the centre of the rear axle of an AV."""
+    """Write the position of the middle of the rear axle of an AV."""
     rear_axle_m[0] = box[0] - _REAR_AXLE_PART * box[3] * np.cos(box[2])
     rear_axle_m[1] = box[1] - _REAR_AXLE_PART * box[3] * np.sin(box[2])
 
@@ -151,16 +151,16 @@ def find_faults(
     map_parts: tuple[RoadSurface, Int64Array],
     counts: Int64Array,
 ) -> bool:
-    """Write with how many road users one AV collides for the first time, and return whether a collision is imminent.
+    """Write the new collisions of one AV, and return whether its time to collision with any road user is too short.
 
     Args:
         av: The AV.
-        slot: Its slot.
-        item: Its index among those that have road users.
-        rows: All road users, -1 for empty rows.
-        track_rows: Indices of their tracks.
-        memory: State of all slots, with memory for all rows.
-        map_parts: The map, and scratch memory for lookups, as :func:`room_for_lanes` makes it.
+        slot: Slot of the AV.
+        item: Index of its rows in ``rows``.
+        rows: All road users; rows of group -1 are unused.
+        track_rows: Track numbers of the rows.
+        memory: Memory of all slots, with capacity for all rows.
+        map_parts: Map surface, and a buffer for lanes from :func:`room_for_lanes`.
         counts: Receives the collisions at fault and the others, (2,).
     """
     box, speed_mps, corners_m, rear_axle_m = av
@@ -169,7 +169,7 @@ def find_faults(
     for row in range(starts[item], starts[item + 1]):
         if groups[row] < 0:
             continue
-        # most are too far away for an imminent collision, by a bound without angles
+        # most road users are too far away; a bound without angles excludes them
         x_m, y_m = others[row, 0] - box[0], others[row, 1] - box[1]
         most_mps = speed_mps + abs(velocities_mps[row, 0]) + abs(velocities_mps[row, 1])
         reach_m = 0.5 * (box[3] + box[4] + others[row, 3] + others[row, 4]) + _HORIZON_S * most_mps
@@ -180,14 +180,14 @@ def find_faults(
             if not is_close and _meets(av, other, velocity_mps, map_parts):
                 is_close = not _has_collided(memory, slot, track_rows[row])
             continue
-        # each road user collides at most once in an episode
+        # each road user collides once in an episode
         if _has_collided(memory, slot, track_rows[row]):
             continue
         memory.tracks[slot, memory.num_tracks[slot]] = track_rows[row]
         memory.num_tracks[slot] += 1
         other_stands = stands(groups[row], np.hypot(velocity_mps[0], velocity_mps[1]))
         kind = kind_of(box, rear_axle_m, speed_mps, other, other_stands)
-        # look up lanes only if they matter
+        # look up lanes only for lateral collisions, where they decide
         is_across = kind == _LATERAL and is_across_lanes(map_parts[0], corners_m, map_parts[1])
         counts[0 if is_fault_of_ego(kind, is_across) else 1] += 1
     return is_close or counts[0] > 0

@@ -1,4 +1,4 @@
-"""Step judge: the driving reward of steps of AVs, one item per AV, on the processor or a device."""
+"""Step judge: the driving reward of a step, one kernel item for each AV, on the processor or a device."""
 
 import math
 from typing import NamedTuple
@@ -20,9 +20,7 @@ from l5kit.lanes.road_surface import farthest_corner, named_surface, write_corne
 from l5kit.simulation.lanes.lane_following import SceneRows, limit_at
 
 FAILURES = ("collision", "contact", "off_road", "red_light", "time_to_collision")
-"""Failures of a step: a collision at fault, one not at fault, a corner off the road, a passed red line, or a short
-time to collision.
-"""
+"""Failures of a step: collision at fault, other collision, off the road, red line passed, short time to collision."""
 
 TERMS = (
     *("progress", "collision", "contact", "off_road", "time_to_collision"),
@@ -31,7 +29,7 @@ TERMS = (
 """The terms of the reward, in the order of their columns."""
 
 _MOST_EXCESS = 3.0
-"""Upper bound of the excess over the speed limit, in units of the excess that counts as 1 in the score."""
+"""Largest excess over the speed limit, in multiples of the excess that the score takes as full."""
 
 _LARGEST_TURN_RAD = math.pi / 2
 
@@ -42,21 +40,21 @@ _PROGRESS, _AT_FAULT, _NOT_AT_FAULT, _OFF_ROAD, _TIME_LEFT, _OFF_ROUTE, _SPEED, 
 _LASTING = (_OFF_ROAD, _TIME_LEFT, _OFF_ROUTE, _SPEED, _COMFORT)
 
 _Pair = tuple[Float64Array, Float64Array]
-"""Values before the step, and after it."""
+"""Values before and after the step."""
 
 
 class StepRules(NamedTuple):
-    """Parameters of the reward.
+    """Parameters for judging steps.
 
     Attributes:
-        step_s: Duration of a step, seconds.
-        tolerated_m: Largest distance from the route that counts as on it.
+        step_s: Seconds of a step.
+        tolerated_m: Largest offset from the route, metres.
         least_mps: Lower bound of the reference, m/s.
         by_expert: Whether the reference is the logged AV.
         bounds: Lower and upper bounds of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
         factors: Factors of the terms, (number of terms,).
-        ends: Which failures end the task, (number of failures,).
-        is_product: Whether lasting terms scale the progress.
+        ends: Mask of failures that end an episode, (number of failures,).
+        is_product: Whether the terms per second scale the progress.
     """
 
     step_s: float
@@ -71,13 +69,13 @@ class StepRules(NamedTuple):
 
 @kernel_jit
 def _is_on_route(position: Float64Array, tolerated_m: float) -> bool:
-    """Return whether an AV is near its route and faces along it; NaN is neither."""
+    """Return whether an AV is near its route and heads along it; False for NaN."""
     return bool(abs(position[1]) <= tolerated_m and abs(position[2]) <= _LARGEST_TURN_RAD)
 
 
 @kernel_jit
 def _excess(value: float, bounds: Float64Array) -> float:
-    """Return the relative excess of a value over its bounds, 0 to 1."""
+    """Return the excess of a value over its bounds, relative to the bound, 0 to 1."""
     bound: float = bounds[1] if value > 0 else bounds[0]
     return min(max(value / bound - 1.0, 0.0), 1.0)
 
@@ -94,25 +92,25 @@ def write_amounts(
     rules: StepRules,
     terms: Float64Array,
 ) -> None:
-    """Write the terms of a step of an AV that follow from its motion.
+    """Write the amounts of the terms that follow from the motion of an AV in a step.
 
     Args:
-        box: The AV, (5,).
+        box: Box of the AV, (5,).
         motions: Speed, longitudinal acceleration, yaw rate, and more, (3 or more,).
-        route_positions: Position on its route, (3,).
-        expert_arcs_m: Previous and current arc length of the logged AV.
+        route_positions: Positions on its route, (3,).
+        expert_arcs_m: Arc lengths of the logged AV, before and after.
         paths: All paths.
-        route: Its path.
-        ranks: The lights of its scene.
-        rules: Parameters of the reward.
-        terms: Receives seconds times a share, and the number of passed red lines, (number of terms,).
+        route: Path of the AV.
+        ranks: Lights of its scene.
+        rules: Parameters of the judge.
+        terms: Receives seconds times a share, and the number of red lines passed, (number of terms,).
     """
     (before, position), (motion_before, motion), step_s = route_positions, motions, rules.step_s
     has_path = paths.piece_starts[route] < paths.piece_starts[route + 1]
     limit_mps = limit_at(paths, route, position[0]) if has_path else UNKNOWN_LIMIT_MPS
     is_on = has_path and _is_on_route(position, rules.tolerated_m) and _is_on_route(before, rules.tolerated_m)
 
-    # progress relative to the reference: driving at the limit, or the logged AV
+    # progress relative to the reference distance, at the speed limit or of the logged AV
     reference_m = limit_mps * step_s
     if rules.by_expert:
         reference_m = expert_arcs_m[1] - expert_arcs_m[0]
@@ -121,14 +119,14 @@ def write_amounts(
         gain = (position[0] - before[0]) / max(reference_m, rules.least_mps * step_s)
     terms[_PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
 
-    # lasting terms count in seconds, scaled by their size
+    # terms per second are amounts in seconds, weighted by their share
     terms[_OFF_ROUTE] = 0.0 if _is_on_route(position, rules.tolerated_m) or not has_path else step_s
     excess = (abs(motion[0]) - limit_mps) / MOST_EXCESS_MPS
     terms[_SPEED] = step_s * min(max(excess, 0.0), _MOST_EXCESS)
 
-    # Mean excess of six signals over their bounds, 0 to 1: longitudinal and lateral acceleration (v times the yaw
-    # rate), absolute and longitudinal jerk, yaw rate and yaw acceleration. Jerks and yaw acceleration are differences
-    # of motions.
+    # Mean excess of six signals over their bounds, 0 to 1: longitudinal and lateral acceleration (v times yaw rate),
+    # jerk of their magnitude, longitudinal jerk, yaw rate and yaw acceleration. Jerks and yaw acceleration are
+    # differences of the two motions.
     bounds, along, across = rules.bounds, motion[1], motion[0] * motion[2]
     size = math.sqrt(along * along + across * across)
     across_before = motion_before[0] * motion_before[2]
@@ -141,7 +139,7 @@ def write_amounts(
 
     terms[_RED_LIGHT] = 0.0
     if is_on:
-        # lines that the front has passed in the step, and that were red at its start
+        # stop lines that the front has passed in the step, and that were red before it
         front_before_m, front_m = before[0] + 0.5 * box[3], position[0] + 0.5 * box[3]
         for piece in range(paths.piece_starts[route], paths.piece_starts[route + 1]):
             is_passed = front_before_m <= paths.piece_arcs_m[piece] < front_m
@@ -158,17 +156,17 @@ def write_outcome(
     terms: Float64Array,
     failures: BoolArray,
 ) -> tuple[float, bool]:
-    """Write the failures of a step and all terms; return the reward and whether the task has ended.
+    """Write the failures and all terms of a step; return the reward and whether the episode has failed.
 
     Args:
-        counts: Collisions at fault and others, as ``find_faults`` writes them, (2,).
+        counts: Collisions at fault and others, as written by ``find_faults``, (2,).
         off_road_m: Distance of the farthest corner from the drivable surface.
-        is_close: Whether a collision is imminent.
-        rules: Parameters of the reward.
-        terms: The terms; :func:`write_amounts` has written its own, (number of terms,).
+        is_close: Whether the time to collision is too short.
+        rules: Parameters of the judge.
+        terms: The terms; those of :func:`write_amounts` are already set, (number of terms,).
         failures: Receives the failures, (number of failures,).
     """
-    # failures, and whether any of them ends the task
+    # failures, and whether any of them ends the episode
     is_off = off_road_m >= MOST_OFF_ROAD_M
     failures[_COLLISION], failures[_CONTACT] = counts[0] > 0, counts[1] > 0
     failures[_OFF], failures[_RED], failures[_CLOSE] = is_off, terms[_RED_LIGHT] > 0, is_close
@@ -176,18 +174,18 @@ def write_outcome(
     for failure in range(len(failures)):
         is_failed = is_failed or (failures[failure] and rules.ends[failure])
 
-    # the other terms: collisions and red lines as counts, all others in seconds
+    # remaining amounts: collisions as counts, the others as seconds
     terms[_AT_FAULT], terms[_NOT_AT_FAULT] = float(counts[0]), float(counts[1])
     terms[_OFF_ROAD], terms[_TIME_LEFT] = rules.step_s if is_off else 0.0, rules.step_s if is_close else 0.0
     terms[_END] = 1.0 if is_failed else 0.0
     if rules.is_product:
-        # the scaling terms become 0, so the terms still add up to the reward; negative progress is never scaled down
+        # Scaling terms are set to 0, so that the terms still add up to the reward. Negative progress is not scaled.
         for term in _LASTING:
             if terms[_PROGRESS] > 0:
                 terms[_PROGRESS] *= max(1.0 + rules.factors[term] * terms[term] / rules.step_s, 0.0)
             terms[term] = 0.0
     terms[0] *= rules.factors[0]
-    total = terms[0]  # added from left to right, so that a single step has the same bits as many
+    total = terms[0]  # in fixed order, so that single steps and batches give the same bits
     for column in range(1, len(terms)):
         terms[column] *= rules.factors[column]
         total += terms[column]
@@ -195,13 +193,13 @@ def write_outcome(
 
 
 class JudgeRoom(NamedTuple):
-    """Scratch memory of R slots that are judged at the same time; item n uses row n modulo R.
+    """Work buffers of R slots that are judged at the same time; item n uses row n modulo R.
 
     Attributes:
         counts: Collisions, (R, 2).
         lanes: Lanes of the map, (R, any).
         corners_m: Corners of AVs, (R, 4, 2).
-        rear_axles_m: Centres of their rear axles, (R, 2).
+        rear_axles_m: Middles of their rear axles, (R, 2).
     """
 
     counts: Int64Array
@@ -211,7 +209,7 @@ class JudgeRoom(NamedTuple):
 
     @classmethod
     def make(cls, backend: Backend, size: int, driving_map: DrivingMap | None) -> "JudgeRoom":
-        """Return scratch memory on a device, one row for each slot that is judged at the same time."""
+        """Return buffers on a device, one for each slot that is judged at the same time."""
         size = backend.rows_at_once(size)
         return cls(
             counts=backend.empty((size, 2), np.int64),
@@ -226,9 +224,9 @@ class OutcomeArrays(NamedTuple):
 
     Attributes:
         totals: The reward, float64 (B,).
-        terms: Its terms, float64 (B, T).
-        failures: The failures, bool (B, K).
-        is_failed: Whether they end the task, bool (B,).
+        terms: Terms of the reward, float64 (B, T).
+        failures: Failures, bool (B, K).
+        is_failed: Whether one of them ends the episode, bool (B,).
     """
 
     totals: DeviceArray
@@ -248,24 +246,24 @@ class OutcomeArrays(NamedTuple):
 
 
 def step_for_kernel(step: DrivenStep) -> tuple[object, ...]:
-    """Return a step in the form of :func:`judge_step`, with nothing in place of its map."""
+    """Return a step as :func:`judge_step` takes it, with False in place of its map."""
     return as_kernel_tuple((*step[:-1], False))
 
 
 @kernel_jit
 def judge_step(item: int, arguments: KernelArguments) -> None:
-    """Write the reward of a step of an AV, 0 at the start of an episode, when road users that overlap it are collided.
+    """Write the reward of a step of an AV; at the start of an episode zeros, and overlapping road users have collided.
 
-    Arguments: slots (B,), -1 for none, and whether their episodes begin; the step of :func:`step_for_kernel`;
-    FaultArrays of all slots, with memory for all rows, changed; the map, as :func:`named_surface` takes it; StepRules;
-    JudgeRoom; OutcomeArrays, which are written.
+    Arguments: slots (B,), -1 for none, and mask of episodes that begin; the step of :func:`step_for_kernel`;
+    FaultArrays of all slots, with capacity for all rows, which are updated; the map, as :func:`named_surface` takes it;
+    StepRules; JudgeRoom; output: OutcomeArrays.
     """
     slots, is_new, step, memory, surface, rules, room, outcome = arguments
     step, memory, rules = DrivenStep(*step), FaultArrays(*memory), StepRules(*rules)
     room, outcome, slot = JudgeRoom(*room), OutcomeArrays(*outcome), slots[item]
     if slot < 0:
         return
-    # scratch row of the slot on a device, of the thread on the processor
+    # one buffer for each slot on a device, for each thread on the processor
     own = item % len(room.counts)
     if is_new[item]:
         memory.num_tracks[slot] = 0

@@ -1,4 +1,4 @@
-"""Step rewards of many environments at once, from plain arrays of all of them."""
+"""Step rewards of many environments at once, and the arrays that they are computed from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,28 +17,29 @@ from l5kit.simulation.lanes.lane_following import SceneRows
 
 
 class DrivenStep(NamedTuple):
-    """A step of B slots: the AVs before and after it, and their surroundings after it. Nothing is checked.
+    """Step of B slots: the AVs before and after it, and their surroundings after it. Nothing is checked.
 
-    Arrays are contiguous. Boxes are x, y, yaw, length and width. Motions are signed speed, longitudinal acceleration,
-    yaw rate and steering. Route positions are arc length, offset to the left and heading relative to the route,
-    wrapped. Metres, seconds and radians, world frame. At the start of an episode, before and after are the same.
+    Arrays are contiguous. Boxes are x, y, yaw, length and width. Motions are speed, negative if reversing, acceleration
+    along the heading, yaw rate and steering. Route positions are arc length, offset to the left and heading minus that
+    of the route, wrapped. Units are metres, seconds and radians in the world frame. At the start of an episode the
+    states before and after are equal.
 
     Attributes:
-        boxes: The AVs, float64 (B, 5).
-        boxes_before: The AVs before the step.
-        motions: Their motions, float64 (B, 4).
-        motions_before: Their motions before the step.
-        route_positions: Their positions on the routes, float64 (B, 3).
-        route_positions_before: Their positions before the step.
-        expert_arcs_m: Arc lengths of the logged AVs, float64 (B,).
-        expert_arcs_before_m: Arc lengths of the logged AVs before the step.
-        log_poses: x, y and yaw of the logged AV, float64 (B, 3).
+        boxes: Boxes of the AVs, float64 (B, 5).
+        boxes_before: Boxes before the step.
+        motions: Motions, float64 (B, 4).
+        motions_before: Motions before the step.
+        route_positions: Positions on their routes, float64 (B, 3).
+        route_positions_before: Positions before the step.
+        expert_arcs_m: Arc lengths of the logged AVs on the routes, float64 (B,).
+        expert_arcs_before_m: Arc lengths before the step.
+        log_poses: x, y and yaw of the logged AVs, float64 (B, 3).
         rows: The road users of each slot.
-        track_rows: An index of each row of ``rows`` that identifies its road user in all frames of a slot, int64 (M,).
-        paths: All paths; ``line_lanes`` holds indices of the lights of the scene, -1 for none.
+        track_rows: Number of each row of ``rows`` that identifies a road user of a slot in all frames, int64 (M,).
+        paths: All paths; ``line_lanes`` holds light numbers of the scene, -1 for none.
         routes: The path of each AV, int64 (B,).
-        lights: The lights of each slot in the frame in which the step began, as the AV saw them.
-        step_time_s: Duration of a step, seconds.
+        lights: Lights of each slot in the frame before the step, as the AV saw them.
+        step_time_s: Seconds of a step.
         driving_map: The map; None for none.
     """
 
@@ -66,9 +67,9 @@ class StepOutcome:
 
     Attributes:
         total: The reward, float64 (B,).
-        terms: Its terms, which add up to it, float64 (B, number of terms).
-        is_failed: Whether the step ends the task, bool (B,).
-        failures: Failures by name, bool (B,) each.
+        terms: Terms of the reward, which add up to it, float64 (B, number of terms).
+        is_failed: Whether the step ends the episode, bool (B,).
+        failures: Failures in the step by name, bool (B,) each.
     """
 
     total: Float64Array
@@ -78,7 +79,7 @@ class StepOutcome:
 
     @classmethod
     def joined(cls, outcomes: Sequence["StepOutcome"]) -> "StepOutcome":
-        """Return the concatenated outcomes of several steps of one reward."""
+        """Return the outcomes of several steps of the same reward, concatenated along the slots."""
         return cls(
             total=np.concatenate([each.total for each in outcomes]),
             terms=np.concatenate([each.terms for each in outcomes]),
@@ -89,7 +90,7 @@ class StepOutcome:
         )
 
     def with_next(self, outcome: "StepOutcome", goes_on: BoolArray) -> "StepOutcome":
-        """Return the sum of this outcome and the next one, which is of the masked slots, (B,)."""
+        """Return the sum of this step and the next one, whose rows are the slots marked in ``goes_on`` (B,)."""
         total, terms, is_failed = self.total.copy(), self.terms.copy(), self.is_failed.copy()
         total[goes_on] += outcome.total
         terms[goes_on] += outcome.terms
@@ -101,7 +102,7 @@ class StepOutcome:
 
 
 class StepReward(Protocol):
-    """Protocol of the reward of steps of many environments; it may keep state for each slot."""
+    """Protocol of rewards of steps of many environments; a reward may keep state for each slot."""
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -109,25 +110,25 @@ class StepReward(Protocol):
         ...
 
     def begin(self, slots: Int64Array, step: DrivenStep) -> None:
-        """Begin episodes in slots (B,), and clear their state."""
+        """Begin episodes in slots (B,); their state is reset."""
         ...
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
-        """Return the reward of a step of slots (B,), each slot once."""
+        """Return the reward of a step of slots (B,), all different."""
         ...
 
 
 class DisplacementReward:
-    """Reward of L5Kit 1.5 for many environments: the negative distances from the logged position and heading.
+    """Reward of L5Kit 1.5 for many environments: minus the distance from the logged position and heading.
 
-    Positions and headings are rounded first, as in states of episodes; headings of the AV go through a rotation matrix,
-    as in frames.
+    Positions and headings are rounded first, as in states of episodes; headings of the AV pass through a rotation
+    matrix, as they do there.
 
     Args:
-        reward: Clipping and weights; default that of 1.5.
+        reward: Reward with clipping and weights; that of 1.5 by default.
 
     Raises:
-        InvalidArgumentError: The reward has its own metrics, which need whole episodes.
+        InvalidArgumentError: The reward has custom metrics, which need whole episodes.
     """
 
     terms = ("distance", "yaw")
@@ -141,11 +142,11 @@ class DisplacementReward:
             )
 
     def begin(self, slots: Int64Array, step: DrivenStep) -> None:
-        """Do nothing, as there is no state."""
+        """Do nothing: the reward has no state."""
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
-        """Return the reward of a step of slots (B,); it ends no task."""
-        # headings of the AV through a matrix, as in frames; logged headings already went through one
+        """Return the reward of a step of slots (B,); it never ends an episode."""
+        # headings of the AV pass through a matrix, as in frames; logged ones have done so already
         yaws_rad = yaws_of_rotations(step.boxes[:, 2])
         logged = _states_of(step.log_poses, step.log_poses[:, 2])
         rewards = self.reward.of_states(*_states_of(step.boxes, yaws_rad), *logged)
@@ -156,5 +157,5 @@ class DisplacementReward:
 
 
 def _states_of(poses: Float64Array, yaws_rad: Float64Array) -> tuple[FloatArray, Float32Array]:
-    """Return world x and y (B, 2), and headings (B,), rounded as in states."""
+    """Return world x and y (B, 2), and headings (B,), in the precision of states."""
     return round_world(poses[:, :2]), yaws_rad.astype(np.float32)

@@ -1,1 +1,1 @@
-"""Slots of environments: the records of simultaneous episodes."""
+"""Slots of environments: the records of many episodes in progress."""

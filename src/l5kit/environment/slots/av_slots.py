@@ -1,4 +1,4 @@
-"""AV slots: positions of the AVs of many scenes, and the step that moves them and their surroundings by a frame."""
+"""AV slots: states of the AVs of many scenes, and steps of the AVs and the road users around them."""
 
 import functools
 from typing import Protocol, TypeAlias, TypeGuard, get_args
@@ -25,43 +25,43 @@ from l5kit.simulation.vehicle_models import (
 )
 
 MovingModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
-"""A vehicle model that moves AVs by kernels; its actions are two numbers."""
+"""Vehicle models that kernels can move AVs by; their actions are two numbers."""
 
 
 class AvMover(Protocol):
     """Protocol of an object that moves the AVs."""
 
     def moved(self, avs: "AvSlots", slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
-        """Return the AVs of slots (B,) one step later, in the form of :func:`as_columns`, without moving anything.
+        """Return the AVs of slots (B,) one step later, as in :func:`as_columns`, without changing ``avs``.
 
         Args:
             avs: All AVs.
-            slots: The slots, each with a next frame; -1 for none.
+            slots: Slots to move, each with a next frame; -1 for none.
             actions: Their actions, (B, ...).
 
         Raises:
-            InvalidArgumentError: An action leads to a non-finite state.
+            InvalidArgumentError: An action leads to a state that is not finite.
         """
 
 
 class AvSlots:
-    """The AVs of N scenes, each in its own frame, with their surroundings, on the processor or a device.
+    """AVs of N scenes, each at its own frame, with their surroundings, on the processor or a device.
 
     Args:
         num_slots: N.
-        mover: Moves the AVs.
+        mover: Mover of the AVs.
         size_m: Length and width of an AV.
-        step_time_s: Duration of a step, seconds.
+        step_time_s: Seconds of a step.
         roads: Road users and routes; None if they are not needed.
-        backend: Where kernels run, opened by :func:`l5kit.device.opening.open_backend`.
+        backend: Backend of the arrays and kernels, from :func:`l5kit.device.opening.open_backend`.
 
     Attributes:
-        mover: Moves the AVs.
-        step_time_s: Duration of a step, seconds.
+        mover: Mover of the AVs.
+        step_time_s: Seconds of a step.
         roads: Road users and routes.
-        backend: Where kernels run.
-        arrays: The AVs, in the form of kernels.
-        is_new: AVs without a step so far, bool (N,).
+        backend: Backend of the arrays and kernels.
+        arrays: The AVs as kernel arrays.
+        is_new: Mask of AVs before their first step, bool (N,).
     """
 
     def __init__(
@@ -83,31 +83,31 @@ class AvSlots:
             motions_before=backend.zeros((num_slots, 4)),
         )
         self.is_new: DeviceArray = backend.zeros(num_slots, np.bool_)
-        backend.wait()  # for readers in other streams
+        backend.wait()  # for data that other streams may read
 
     def __len__(self) -> int:
         return int(self.is_new.shape[0])
 
     def start(self, slots: Int64Array, before: Float64Array, now: Float64Array) -> None:
-        """Place the AVs of slots (B,) at their logged poses, with the speeds and yaw rates of the step before.
+        """Put the AVs of slots (B,) at their logged poses, with speeds and turn rates of the step before.
 
         Args:
-            slots: The slots, without duplicates; their road users are in the same frames.
+            slots: The slots, all different; their road users are in the same frames.
             before: World x, y and yaw in the frames before, metres and radians, (B, 3).
-            now: The same in the current frames.
+            now: World x, y and yaw in the current frames, (B, 3).
         """
         states, yaw_rates = states_at_start(before, now, length_m=self._length_m, step_time_s=self.step_time_s)
         self.put(slots, as_columns(states, yaw_rates))
 
     def put(self, slots: Int64Array, columns: Float64Array) -> None:
-        """Place the AVs of slots (B,), given in the form of :func:`as_columns`, (B, ``NUM_COLUMNS``)."""
+        """Put the AVs of slots (B,) into states as in :func:`as_columns`, (B, ``NUM_COLUMNS``)."""
         self._set(*self.backend.upload([slots, columns]), begins=True)
 
     def move(self, slots: DeviceArray, actions: DeviceArray) -> None:
-        """Move the AVs of slots (B,) by actions (B, ...), and their surroundings, to the next frames.
+        """Move the AVs of slots (B,) by actions (B, ...), and their road users, to the next frames.
 
         Raises:
-            InvalidArgumentError: An action leads to a non-finite state; nothing has moved.
+            InvalidArgumentError: An action leads to a state that is not finite; nothing has moved.
         """
         moved = self.mover.moved(self, slots, actions)
         if self.roads is not None:
@@ -115,7 +115,7 @@ class AvSlots:
         self._set(slots, moved, begins=False)
 
     def states_of(self, slots: Int64Array | slice) -> VehicleStates:
-        """Return the AVs of some slots as vehicle states on the processor; they were checked when they moved."""
+        """Return the AVs of some slots as states for vehicle models, on the processor, without checking them again."""
         boxes, motions = self.arrays.boxes[slots], self.arrays.motions[slots]
         return VehicleStates(
             positions_m=boxes[:, :2],
@@ -128,23 +128,23 @@ class AvSlots:
         )
 
     def choose_going(self, states: DeviceArray, *, begins: bool = True) -> DeviceArray:
-        """Return indices of slots that continue, -1 for others, int64 (N,), in reused memory.
+        """Return numbers of slots that continue, -1 for others, int64 (N,), in memory that is reused.
 
         Args:
-            states: States of slots, 0 for those that may continue, (N,).
-            begins: Whether slots without a step may continue.
+            states: States of slots, 0 if they may continue, (N,).
+            begins: Whether slots before their first step continue.
         """
         assert self.roads is not None
         self.backend.run(choose_going, len(self), states, self.is_new, begins, self.roads.going)
         return self.roads.going
 
     def step_of(self, slots: DeviceArray, *, boxes_before: DeviceArray, log_poses: DeviceArray) -> DrivenStep:
-        """Return the step that the AVs of slots (B,) have done, for rewards.
+        """Return the last step of the AVs of slots (B,), for rewards.
 
         Args:
             slots: The slots.
             boxes_before: The AVs before the step, (B, 5).
-            log_poses: World x, y and yaw of the AVs of the log, (B, 3).
+            log_poses: World x, y and yaw of the logged AVs, (B, 3).
         """
         roads, size = self.roads, len(slots)
         if roads is None:
@@ -177,28 +177,28 @@ class AvSlots:
         )
 
     def _set(self, slots: DeviceArray, columns: DeviceArray, *, begins: bool) -> None:
-        """Put AVs into the frames that their slots have reached, and let others come into these."""
+        """Put AVs into the current frames of their slots, and update the road users there."""
         self.backend.run(set_avs, len(slots), slots, columns, begins, self.arrays, self.is_new)
         if self.roads is not None:
             self.roads.enter(slots, self.arrays, begins=begins)
 
 
 class ModelMover:
-    """Moves AVs by a vehicle model, on the processor or a device, or replays them.
+    """Mover of AVs by a vehicle model, or by the log, on the processor or a device.
 
     Args:
         num_slots: Number of AVs, N.
-        model: The model; None to replay them.
+        model: The model; None to replay the AVs.
         step_time_s: Seconds of a step.
-        backend: Where.
-        follows_routes: Whether the first number of an action is an acceleration along the route, and the curvature that
-            keeps to it is found; for an ``InvertibleBicycle``.
+        backend: Backend that runs the kernels.
+        follows_routes: Whether the first number of an action is an acceleration along the route, and the curvature is
+            chosen to follow it; for an ``InvertibleBicycle``.
 
     Attributes:
-        is_bad: Which AVs, of those that were asked for last, had an action that is none, and go nowhere, bool (N,).
+        is_bad: Mask of invalid actions in the last call, whose AVs stay in place, bool (N,).
 
     Raises:
-        InvalidArgumentError: The model is another.
+        InvalidArgumentError: Kernels do not support the model.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class ModelMover:
     ) -> None:
         if model is not None and not is_moving(model):
             names = ", ".join(known.__name__ for known in get_args(MovingModel))
-            raise InvalidArgumentError(f"model is a {type(model).__name__}; in kernels AVs are moved by {names}")
+            raise InvalidArgumentError(f"model is a {type(model).__name__}; kernels only move AVs by {names}")
         step_s = float(step_time_s)
         kind, parameters = (REPLAY, (0.0,) * 5) if model is None else (model.kind, model.parameters(step_s))
         self._model, self._backend = (ROUTE if follows_routes else kind, parameters, step_s), backend
@@ -220,7 +220,7 @@ class ModelMover:
         self.is_bad: DeviceArray = backend.zeros(num_slots, np.bool_)
 
     def moved(self, avs: AvSlots, slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
-        """Return the AVs of slots one step later, in memory that is used again; see :class:`AvMover`.
+        """Return the AVs of slots one step later, in memory that is reused; see :class:`AvMover`.
 
         Args:
             avs: The AVs.
@@ -237,7 +237,7 @@ class ModelMover:
 
 
 def is_moving(model: object) -> TypeGuard[MovingModel]:
-    """Return whether kernels move AVs by a model: one of l5kit's own, not of a class derived from it."""
+    """Return whether kernels can move AVs by a model: one of l5kit's own classes, not a subclass."""
     return type(model) in get_args(MovingModel)
 
 
@@ -246,17 +246,17 @@ def states_at_start(
 ) -> tuple[VehicleStates, Float64Array]:
     """Return the states of AVs in the second frames of episodes, and their yaw rates, rad/s, (B,).
 
-    Speeds and yaw rates are those of the step before, as all environments have them; accelerations are 0. The steering
-    is that of the yaw rate, 0 below 0.6 m/s.
+    Speeds and yaw rates are those of the step between the frames, as in all environments; accelerations are 0. The
+    steering is derived from the yaw rate, 0 below 0.6 m/s.
 
     Args:
         before: World x, y and yaw in the first frames, metres and radians, (B, 3).
-        after: The same in the second frames.
+        after: World x, y and yaw in the second frames, (B, 3).
         length_m: Length of the AV.
-        step_time_s: Seconds between them.
+        step_time_s: Seconds between the frames.
     """
     steps_m = after[:, :2] - before[:, :2]
-    # below 0 where the AV has gone against its heading
+    # negative if the AV has moved against its heading
     ahead_m = steps_m[:, 0] * np.cos(after[:, 2]) + steps_m[:, 1] * np.sin(after[:, 2])
     speeds_mps = np.copysign(np.sqrt(steps_m[:, 0] ** 2 + steps_m[:, 1] ** 2), ahead_m) / step_time_s
     yaw_rates = angular_distance(after[:, 2], before[:, 2]) / step_time_s
@@ -268,8 +268,8 @@ def states_at_start(
 
 
 def as_columns(states: VehicleStates, yaw_rates: Float64Array) -> Float64Array:
-    """Return B AVs as kernels take them: x, y, yaw, speed, acceleration, yaw rate (rad/s) and steering, (B, 7)."""
-    columns = np.empty((len(states), NUM_COLUMNS))  # np.column_stack takes three times as long
+    """Return B AVs as rows of x, y, yaw, speed, acceleration, yaw rate (rad/s) and steering, (B, 7)."""
+    columns = np.empty((len(states), NUM_COLUMNS))  # three times as fast as np.column_stack
     columns[:, :2], columns[:, 2], columns[:, 3] = states.positions_m, states.yaws_rad, states.speeds_mps
     columns[:, 4], columns[:, 5], columns[:, 6] = states.accelerations_mps2, yaw_rates, states.steering_rad
     return columns
@@ -280,7 +280,7 @@ _NOTHING = BankArrays.empty()
 
 @functools.lru_cache(maxsize=8)
 def _nothing_around(size: int) -> tuple[TrafficRows, LightRows, RoutePositions]:
-    """Return no road users, lights and routes of so many slots, in arrays that nobody may write to."""
+    """Return empty road users, lights and routes of ``size`` slots, in read-only arrays."""
     none, starts, two = _NOTHING.rows, np.zeros(size + 1, np.int64), np.zeros(2, np.int64)
     rows = TrafficRows(starts[1:], starts, none.groups, none.boxes, none.velocities_mps, none.tracks)
     lights = LightRows(starts[1:], starts[1:], _NOTHING.lights._replace(starts=two, lane_starts=two))

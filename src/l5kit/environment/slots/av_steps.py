@@ -1,4 +1,4 @@
-"""Kernels of AVs: where they start, how models move them, and what they meet; one item a slot, -1 for none."""
+"""AV kernels: start, motion by vehicle models, and checks; one item for each slot, -1 for none."""
 
 import math
 
@@ -14,30 +14,30 @@ from l5kit.simulation.lanes.route_tracking import track_route
 from l5kit.simulation.vehicle_steps import BICYCLE, CURVATURE, step_vehicle
 
 REPLAY, ROUTE = BICYCLE + 1, BICYCLE + 2
-"""What moves AVs beside models: the log, or an ``InvertibleBicycle`` along the route."""
+"""Movers besides models: the log, or an ``InvertibleBicycle`` along the route."""
 
 NUM_COLUMNS = 7
-"""Numbers of an AV in a frame: world x, y and yaw, then speed, acceleration, yaw rate and steering."""
+"""Number of columns of an AV state: world x, y and yaw, then speed, acceleration, yaw rate and steering."""
 
 _SPEED, _ACCELERATION, _YAW_RATE, _STEERING = range(4)
 """Columns of motions."""
 
 _POSE = 3
-"""Numbers before these."""
+"""Number of columns before these."""
 
 
 @kernel_jit
 def set_avs(item: int, arguments: KernelArguments) -> None:
-    """Put the AV of a slot where it starts, or where it has come to.
+    """Set the state of the AV of a slot, at its start or after a step.
 
-    Arguments: slots (B,); the AVs there, (B, ``NUM_COLUMNS``); whether episodes begin; all AVs, and which have done no
-    step, (N,), which are written.
+    Arguments: slots (B,); states of their AVs, (B, ``NUM_COLUMNS``); whether episodes begin; outputs: all AVs, and a
+    mask of those before their first step, (N,).
     """
     slots, states, begins, avs, is_new = arguments
     avs, slot = AvArrays(*avs), slots[item]
     if slot < 0:
         return
-    # where an episode begins nothing was before, and both motions are the same
+    # at the start of an episode both motions are the same
     motions, before, speed_mps, yaw = avs.motions[slot], avs.motions_before[slot], states[item, _POSE], states[item, 2]
     for column in range(_POSE):
         avs.boxes[slot, column] = states[item, column]
@@ -51,11 +51,12 @@ def set_avs(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def move_avs(item: int, arguments: KernelArguments) -> None:
-    """Write where the AV of a slot, which has a next frame, gets by its controls; where it is if that is not finite.
+    """Write the next state of the AV of a slot by its controls; a state that is not finite becomes standing in place.
 
-    Arguments: slots (B,); all AVs; current frames of all slots, ``starts`` and ``ego`` of BankArrays; all paths, and
-    where AVs are on them; controls (B, 2); what moves AVs, the parameters of the model, and seconds; what is written:
-    the AVs, (B, ``NUM_COLUMNS``), and which controls are none, (B,), where they may be marked before.
+    Arguments: slots (B,), which have a next frame; all AVs; current frames of all slots, ``starts`` and ``ego`` of
+    BankArrays; all paths, and positions of AVs on them; controls (B, 2); kind of the mover, parameters of the model,
+    and seconds; outputs: states, (B, ``NUM_COLUMNS``), and a mask of invalid controls, (B,), which may hold marks
+    already.
     """
     slots, avs, (current, scenes, log), (paths, routes), controls, (kind, params, step_s), states, is_bad = arguments
     avs, slot, moved = AvArrays(*avs), slots[item], states[item]
@@ -70,7 +71,7 @@ def move_avs(item: int, arguments: KernelArguments) -> None:
             moved[_POSE + column] = log_motion[row, column]
         return
 
-    # a route asks for an acceleration only; the curvature that keeps to it is found for that
+    # an action along the route is only an acceleration; the curvature is chosen to follow the route
     box, motion, action = avs.boxes[slot], avs.motions[slot], (controls[item, 0], controls[item, 1])
     speed_mps, acceleration, steering = motion[_SPEED], motion[_ACCELERATION], motion[_STEERING]
     if kind == ROUTE:
@@ -81,7 +82,7 @@ def move_avs(item: int, arguments: KernelArguments) -> None:
     state = (box[0], box[1], box[2], speed_mps, acceleration, steering, box[3])
     x, y, yaw, speed_mps, acceleration, steering = step_vehicle(model, state, action, params, step_s)
 
-    # one sum tells whether any of them is not finite
+    # the sum is finite only if all of them are
     if not math.isfinite(x + y + yaw + speed_mps + acceleration + steering):
         is_bad[item] = True
         x, y, yaw, speed_mps, acceleration, steering = box[0], box[1], box[2], 0.0, 0.0, 0.0
@@ -92,10 +93,10 @@ def move_avs(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def choose_going(item: int, arguments: KernelArguments) -> None:
-    """Write the number of a slot that goes on, -1 for another one.
+    """Write the number of a slot if it continues, else -1.
 
-    Arguments: how slots stand, 0 where they may go on, which have done no step, and whether these may; the numbers,
-    (N,), which are written.
+    Arguments: states of slots, 0 if they may continue, mask of those before their first step, and whether these
+    continue; output: the numbers, (N,).
     """
     states, is_new, begins, going = arguments
     going[item] = item if states[item] == 0 and (begins or not is_new[item]) else -1
@@ -103,10 +104,10 @@ def choose_going(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def check_avs(item: int, arguments: KernelArguments) -> None:
-    """Write whether the AV of a slot overlaps a road user, how far off the road it is, and whether its scene is over.
+    """Write whether the AV of a slot overlaps a road user, its distance off the road, and whether its scene is over.
 
-    Arguments: current frames of all slots; ``starts`` of BankArrays; numbers of the road users of slots, and these; the
-    map; boxes of all AVs; corners (N, 4, 2) and the areas that held them, (N, 4); what is written, (N,) each.
+    Arguments: current frames of all slots; ``starts`` of BankArrays; numbers of road users of slots, and the road
+    users; the map; boxes of all AVs; corners (N, 4, 2) and the areas that held them, (N, 4); outputs, (N,) each.
     """
     current, scenes, sizes, rows, surface, boxes, corners_m, areas, (is_collided, off_road_m, is_over) = arguments
     current, scenes, (starts, groups, others, _) = SlotFrames(*current), SceneStarts(*scenes), rows

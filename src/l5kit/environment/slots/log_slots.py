@@ -1,4 +1,4 @@
-"""Slots of a log: episodes that go on at the same time, whose AVs are moved and whose agents are replayed."""
+"""Log slots: records of many episodes in progress, whose AVs move and whose agents are replayed or driven."""
 
 from dataclasses import replace
 
@@ -18,19 +18,19 @@ from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 
 
 class AgentSlots:
-    """Agents of N episodes: those of the log, but for frames in which somebody drives.
+    """Agents of N episodes: logged ones, except in frames with driven agents.
 
-    The rows of an episode lie together, in the order of its frames; a frame whose agents have changed gets new rows
-    behind them.
+    The rows of an episode are contiguous, in the order of its frames; a frame with changed agents gets new rows after
+    all others.
 
     Args:
-        frames: Frames of all episodes, whose intervals name rows here, ``FRAME_DTYPE``, (N F,).
+        frames: Frames of all episodes, whose intervals refer to rows here, ``FRAME_DTYPE``, (N F,).
         num_slots: N.
-        empty: No agents, ``AGENT_DTYPE``, (0,).
+        empty: Empty agents, ``AGENT_DTYPE``, (0,).
 
     Attributes:
-        agents: The rows of all episodes, with some that are not in use, ``AGENT_DTYPE``. Take them anew after each
-            change: the array is replaced by a larger one when it is full.
+        agents: Rows of all episodes, some of them unused, ``AGENT_DTYPE``. Read the attribute again after each change:
+            a full array is replaced by a larger one.
     """
 
     def __init__(self, frames: RecordArray, num_slots: int, empty: RecordArray) -> None:
@@ -43,26 +43,26 @@ class AgentSlots:
         """Begin an episode.
 
         Args:
-            slot: Which one.
-            rows: Its frames.
+            slot: Slot of the episode.
+            rows: Rows of its frames.
             intervals: Rows of their agents in the log, (F, 2).
-            agents: These agents, one frame after the other.
+            agents: These agents, frame by frame.
         """
         self._counts[slot] = 0
         self._make_room(2 * len(agents))
         self._frames[AGENT_INTERVAL][rows] = intervals - intervals[:1, :1] + self._put(slot, agents)
 
     def replace(self, slot: int, row: int, driven: DrivenRows, part: slice) -> None:
-        """Give a frame the agents of the log, those that are driven where they are now, and without the hidden ones.
+        """Replace the agents of a frame: logged agents without hidden ones, and driven agents at their current poses.
 
         Args:
-            slot: The episode.
-            row: The frame.
-            driven: Who is driven or hidden.
-            part: Those of this episode.
+            slot: Slot of the episode.
+            row: Row of the frame.
+            driven: Driven and hidden agents.
+            part: Part of them that belongs to this episode.
         """
-        # those of the log but for the hidden ones, and those who are driven on though the log has lost them, whose rows
-        # come from the frame before
+        # Keep logged agents that are not hidden. Driven agents that the log no longer has in this frame are copied from
+        # the frame before.
         now, before = (self.of_frame(each) for each in (row, row - 1))
         ids, is_hidden = driven.track_ids[part], driven.is_hidden[part]
         kept = now[~np.isin(now["track_id"], ids[is_hidden])]
@@ -70,7 +70,7 @@ class AgentSlots:
         added = before[np.isin(before["track_id"], ids[~is_there])]
         agents = join_records([kept, added])
 
-        # the driven ones where they are now
+        # current poses of driven agents
         order = np.argsort(agents["track_id"])
         rows = order[np.searchsorted(agents["track_id"], ids[~is_hidden], sorter=order)]
         poses = driven.poses[part][~is_hidden]
@@ -80,13 +80,13 @@ class AgentSlots:
         self._frames[AGENT_INTERVAL][row] = begin, begin + len(agents)
 
     def of_frame(self, row: int) -> RecordArray:
-        """Return the agents of a frame, a copy."""
+        """Return a copy of the agents of a frame."""
         begin, end = self._frames[AGENT_INTERVAL][row].tolist()
         copied: RecordArray = as_bytes(self.agents)[begin:end].copy().view(self.agents.dtype)
         return copied
 
     def _put(self, slot: int, agents: RecordArray) -> int:
-        """Write agents behind the others of an episode, and return the row of the first."""
+        """Append agents to an episode, and return the row of the first."""
         self._make_room(int(self._counts[slot]) + len(agents))
         begin = slot * self._room + int(self._counts[slot])
         as_bytes(self.agents)[begin : begin + len(agents)] = as_bytes(agents)
@@ -94,10 +94,10 @@ class AgentSlots:
         return begin
 
     def _make_room(self, needed: int) -> None:
-        """See to it that each episode has room for so many rows."""
+        """Ensure room for ``needed`` rows in each episode."""
         if needed <= self._room:
             return
-        # all episodes move apart, by half as much again at least, and intervals with them
+        # grow by at least half, and shift all episodes and their intervals
         room = max(needed, self._room + self._room // 2)
         grown = np.zeros(self._num_slots * room, self.agents.dtype)
         num_frames = len(self._frames) // self._num_slots
@@ -112,15 +112,15 @@ class AgentSlots:
 class LogSlots:
     """Episodes of N environments over one log.
 
-    Frames are copied, and agents and lights are read from the log itself, so that an episode begins in no time.
+    Frames are copied, while agents and lights are read from the log itself, so that an episode begins instantly.
 
     Args:
-        dataset: Makes the samples of what is seen.
+        dataset: Dataset of the observed samples.
         num_slots: Number of environments, N.
         num_frames: Frames of the longest episode, F.
 
     Attributes:
-        recorded: World x, y and heading of the AVs as logged, float64 (N, F, 3).
+        recorded: Logged world x, y and heading of the AVs, float64 (N, F, 3).
     """
 
     def __init__(self, dataset: BaseEgoDataset, num_slots: int, num_frames: int) -> None:
@@ -138,21 +138,21 @@ class LogSlots:
         self._agents: AgentSlots | None = None
 
     def drive_agents(self) -> None:
-        """Keep agents of episodes from here on, so that :meth:`set_others` can move them."""
+        """Keep copies of agents in later episodes, so that :meth:`set_others` can move them."""
         self._agents = AgentSlots(self._frames, len(self.recorded), self._log.agents[:0])
 
     def start(self, slot: int, scene: int, first_frame: int, num_frames: int) -> None:
         """Begin an episode.
 
         Args:
-            slot: The environment.
-            scene: Its scene, which can be read.
+            slot: Slot of the episode.
+            scene: Its scene, which must be readable.
             first_frame: The first frame, counted in the scene.
-            num_frames: Number of frames, which the scene has.
+            num_frames: Number of frames, which the scene must have.
         """
         log = self.dataset.dataset
         (record,) = rows_of(log.scenes, slice(scene, scene + 1), strict=True)
-        # frames are copied, as AVs are written into them; their intervals name rows of the log unless others drive
+        # frames are copied, as AVs are written into them; their intervals refer to the log unless agents are driven
         begin = int(record[FRAME_INTERVAL][0]) + first_frame
         frames = rows_of(log.frames, slice(begin, begin + num_frames), strict=True)
         base = slot * self._num_frames
@@ -176,18 +176,18 @@ class LogSlots:
         *,
         dataset: BaseEgoDataset | None = None,
     ) -> SampleColumns:
-        """Return samples of the AVs of slots (B,) in frames (B,), as a dataset makes them; None for the usual one."""
+        """Return samples of the AVs of slots (B,) in frames (B,), from ``dataset`` or, for None, the usual dataset."""
         maker = self.dataset if dataset is None else dataset
         log = self._log if self._agents is None else replace(self._log, agents=self._agents.agents)
         return maker.columns_of_log(log, SampleIndices(slots, frames), memory=memory)
 
     def agents_of_frame(self, slot: int, frame: int) -> RecordArray:
-        """Return the agents of a frame of an episode now, ``AGENT_DTYPE``, a copy; none if all are those of the log."""
+        """Return a copy of the current agents of a frame, ``AGENT_DTYPE``; empty if no agents are driven."""
         row = slot * self._num_frames + frame
         return self._log.agents[:0] if self._agents is None else self._agents.of_frame(row)
 
     def recorded_frames(self, slot: int, num_frames: int) -> RecordArray:
-        """Return the first frames of an episode, ``FRAME_DTYPE``, (F,), a copy."""
+        """Return a copy of the first frames of an episode, ``FRAME_DTYPE``, (F,)."""
         base = slot * self._num_frames
         return self._frames[base : base + num_frames].copy()
 
@@ -198,12 +198,12 @@ class LogSlots:
         self._frames["ego_rotation"][rows] = yaws_as_rotations33(yaws_rad)
 
     def set_others(self, slots: Int64Array, frames: Int64Array, driven: DrivenRows) -> None:
-        """Write agents that are driven, or hidden, into frames (B,) of slots (B,), which have those of the log.
+        """Write driven and hidden agents into frames (B,) of slots (B,), which hold the logged ones.
 
         Args:
-            slots: The environments.
+            slots: The slots.
             frames: The frames, counted in the episodes.
-            driven: Who is driven or hidden in them.
+            driven: Driven and hidden agents in these frames.
         """
         if self._agents is None:
             return

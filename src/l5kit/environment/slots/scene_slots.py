@@ -1,4 +1,4 @@
-"""Scene slots: episodes of many environments whose agents a network drives, all of them in one call, or are hidden."""
+"""Scene slots: episodes of many environments whose agents one network drives in one batch, or that hide agents."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,21 +17,21 @@ from l5kit.simulation.unroll import ClosedLoopSimulator, UnrollInputOutput
 
 
 class SceneSlot(LogSlots):
-    """One episode over a log.
+    """Single episode over a log.
 
-    It is as fast as many episodes are for as long as its agents are replayed and nobody asks for the scene as a
-    dataset. From then on what is seen is what that dataset has.
+    It is as fast as :class:`LogSlots` while its agents are replayed and ``simulation`` is not read. After that
+    observations are those of the simulation dataset.
 
     Args:
-        seen: Makes the samples of what is seen.
-        dataset: Dataset that simulated scenes are of.
+        seen: Dataset of the observed samples.
+        dataset: Dataset of the simulated scenes.
         num_frames: Frames of the longest episode.
-        sim_cfg: What is simulated; where episodes start, and how long they are, is said for each.
-        simulator: Drives agents; None where somebody else does.
+        sim_cfg: Options of the simulation; start and length are replaced by those of each episode.
+        simulator: Simulator of agents; None if they are driven elsewhere.
         moves_ego: Whether the AV leaves the log.
 
     Attributes:
-        agents_ins_outs: What a network has seen and done of agents, a list for each step.
+        agents_ins_outs: Inputs and outputs of the network for agents, a list for each step.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class SceneSlot(LogSlots):
 
     @property
     def simulation(self) -> SimulationDataset:
-        """The episode as it is now."""
+        """Current state of the episode."""
         if self._simulation is None:
             sim_cfg = replace(self._sim_cfg, start_frame_index=self._first_frame, num_simulation_steps=self._length)
             self._simulation = SimulationDataset.from_dataset_indices(self._simulated, [self._scene], sim_cfg)
-            # what has been written into the records since the episode began
+            # replay all changes since the start of the episode
             for write, arguments in self._written:
                 write(self._simulation, *arguments)
         return self._simulation
@@ -88,7 +88,7 @@ class SceneSlot(LogSlots):
         return SampleColumns.of_all({key: value.numpy() for key, value in batch.items()}, 1)
 
     def set_ego(self, slots: Int64Array, frames: Int64Array, positions_m: Float64Array, yaws_rad: Float64Array) -> None:
-        """Let the network move the agents, then put the AV into a frame; see :class:`LogSlots`."""
+        """Move the agents by the network, then put the AV into a frame; see :class:`LogSlots`."""
         frame = int(frames[0])
         if self._simulator is not None and not self._sim_cfg.use_agents_gt:
             with torch.no_grad():
@@ -99,13 +99,13 @@ class SceneSlot(LogSlots):
             self._write(SimulationDataset.set_ego, frame, 0, positions_m[:, None], yaws_rad[:, None])
 
     def set_others(self, slots: Int64Array, frames: Int64Array, driven: DrivenRows) -> None:
-        """Write agents that are driven, or hidden, into a frame; see :class:`LogSlots`."""
+        """Write driven and hidden agents into a frame; see :class:`LogSlots`."""
         frame = int(frames[0])
         logged = self.agents_of_frame(0, frame)
         super().set_others(slots, frames, driven)
         now = self.agents_of_frame(0, frame)
         hidden = logged[np.isin(logged["track_id"], driven.track_ids[driven.is_hidden])]
-        hidden["label_probabilities"] = 0  # which is nobody; rows can only be put in
+        hidden["label_probabilities"] = 0  # hides the agent, as rows cannot be removed
         moved = now[np.isin(now["track_id"], driven.track_ids[~driven.is_hidden])]
         agents = {
             (self._scene, int(each["track_id"][row])): each[row : row + 1]
@@ -115,25 +115,25 @@ class SceneSlot(LogSlots):
         self._write(SimulationDataset.set_agents, frame, agents)
 
     def _write(self, write: Callable[..., None], *arguments: object) -> None:
-        """Write into the records of the simulation, now and where it is made later."""
+        """Change the records of the simulation, now or, if it does not exist yet, when it is created."""
         self._written.append((write, arguments))
         if self._simulation is not None:
             write(self._simulation, *arguments)
 
 
 class SceneSlots:
-    """Episodes of N environments, each a simulation dataset; in the place of ``LogSlots``.
+    """Episodes of N environments, each a simulation dataset; a substitute for ``LogSlots``.
 
-    The network sees the agents of all of them as one batch. Results can differ in the last bits with the batch size.
+    The network gets the agents of all of them in one batch. Results can differ in the last bits with the batch size.
 
     Args:
         num_slots: N.
-        make_slot: Makes the episode of one environment, whose agents stay where they are.
-        simulator: Has the network; None to replay agents.
+        make_slot: Function that creates the episode of one environment, without a simulator.
+        simulator: Simulator with the network; None to replay agents.
 
     Attributes:
-        dataset: Makes the samples of what is seen.
-        recorded: World x, y and heading of the AVs as logged, float64 (N, F, 3).
+        dataset: Dataset of the observed samples.
+        recorded: Logged world x, y and heading of the AVs, float64 (N, F, 3).
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class SceneSlots:
         self,
         slots: Int64Array,
         frames: Int64Array,
-        memory: ColumnMemory | None = None,  # noqa: ARG002 samples are made one by one
+        memory: ColumnMemory | None = None,  # noqa: ARG002 samples are built one by one
     ) -> SampleColumns:
         """Return samples of the AVs of slots (B,) in frames (B,); see ``LogSlots``."""
         none = np.zeros(1, np.int64)
@@ -165,7 +165,7 @@ class SceneSlots:
         return SampleColumns.of_all(columns, len(parts))
 
     def set_ego(self, slots: Int64Array, frames: Int64Array, positions_m: Float64Array, yaws_rad: Float64Array) -> None:
-        """Let the network move the agents of slots (B,), then put their AVs into frames (B,); see ``LogSlots``."""
+        """Move the agents of slots (B,) by the network, then put their AVs into frames (B,); see ``LogSlots``."""
         if self._simulator is not None:
             with torch.no_grad():
                 self._move_agents(slots, frames)
@@ -175,11 +175,11 @@ class SceneSlots:
             self._slots[slot].set_ego(none, none + frame, positions_m[part], yaws_rad[part])
 
     def recorded_frames(self, slot: int, num_frames: int) -> RecordArray:
-        """Return the first frames of an episode, a copy; see ``LogSlots``."""
+        """Return a copy of the first frames of an episode; see ``LogSlots``."""
         return self._slots[slot].recorded_frames(0, num_frames)
 
     def _move_agents(self, slots: Int64Array, frames: Int64Array) -> None:
-        """Ask the network for the agents of all slots in the frames before, and write where they are in these."""
+        """Move the agents of slots into frames (B,), by the outputs of the network for the frames before."""
         assert self._simulator is not None
         seen: list[tuple[SimulationDataset, int, dict[str, torch.Tensor]]] = []
         for slot, frame in zip(slots.tolist(), frames.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Slot simulation: AVs and road users of many scenes, all moved and checked in one step, also on a device."""
+"""Slot simulation: AVs and road users of many scenes, moved and checked in one step, also on a device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -21,17 +21,17 @@ from l5kit.simulation.drivers.intelligent import IntelligentDriver
 
 @dataclass(frozen=True, eq=False)
 class StepResult:
-    """How N AVs and their scenes stand after a step, on the device, in memory that the next step uses again.
+    """State of N AVs and their scenes after a step, on the device, in memory that the next step reuses.
 
     Attributes:
         poses: World x and y of the centre and yaw, metres and radians, float64 (N, 3).
-        speeds_mps: Along the heading, negative backwards, float64 (N,).
-        is_collided: Whether the box of the AV overlaps that of a road user now, bool (N,).
-        off_road_m: How far the farthest corner is from the drivable surface, infinite from half a metre on, 0 without a
-            map, float64 (N,).
-        is_over: Whether the scene is in its last frame, or nothing has started: further steps do not change the slot,
-            bool (N,).
-        num_driven: Agents that were driven into the frame, int64 (N,).
+        speeds_mps: Speed along the heading, negative if reversing, float64 (N,).
+        is_collided: Whether the box of the AV overlaps that of a road user, bool (N,).
+        off_road_m: Distance of the farthest corner from the drivable surface, infinite from 0.5 m on, 0 without a map,
+            float64 (N,).
+        is_over: Whether the slot is in the last frame of its scene, or empty: further steps do not change it, bool
+            (N,).
+        num_driven: Number of agents that were driven into the frame, int64 (N,).
     """
 
     poses: torch.Tensor
@@ -42,33 +42,33 @@ class StepResult:
     num_driven: torch.Tensor
 
     def clone(self) -> "StepResult":
-        """Return a copy in memory of its own."""
+        """Return a copy in new memory."""
         return StepResult(*(getattr(self, each.name).clone() for each in fields(self)))
 
 
 class SlotSimulation:
-    """N scenes, all of which make each step at the same time, on the processor or a device.
+    """Simulation of N scenes that are stepped at the same time, on the processor or a device.
 
-    The AV is where the log has it, or is driven by actions through a vehicle model. Road users are those of
-    :class:`~l5kit.environment.episode_roads.EpisodeRoads`, as in all environments. Nothing comes back to the processor
-    from a device unless a result is read. All calls belong in one stream of torch.
+    AVs are replayed, or driven by actions through a vehicle model. Road users are those of
+    :class:`~l5kit.environment.episode_roads.EpisodeRoads`, as in all environments. Nothing is copied from a device to
+    the host unless a result is read. All calls must be made in the same torch stream.
 
     Args:
-        bank: The scenes, which are copied to a device; all that are to be driven must be prepared.
+        bank: The scenes, which are copied to a device; all scenes in use must be prepared.
         num_slots: N, at least 1.
-        model: How actions move AVs; None to replay them.
-        drives: Who drives other vehicles; None to replay all agents.
-        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
+        model: Vehicle model that moves AVs by actions; None to replay them.
+        drives: Driver of other vehicles; None to replay all agents.
+        backend: Backend of the arrays and kernels, from :func:`l5kit.device.opening.open_backend`.
 
     Attributes:
-        bank: The scenes, which are copied to a device.
-        model: How actions move AVs.
-        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
-        roads: The road users and the routes.
+        bank: The scenes.
+        model: Vehicle model that moves AVs by actions.
+        backend: Backend of the arrays and kernels.
+        roads: Road users and routes.
 
     Raises:
-        InvalidArgumentError: The bank has no scenes, no paths for the driver, or was made with another speed limit,
-            there are no slots, or the model is another.
+        InvalidArgumentError: The bank has no scenes, no paths for the driver, or another speed limit than the driver,
+            there are no slots, or the model is not supported.
     """
 
     def __init__(
@@ -102,24 +102,24 @@ class SlotSimulation:
         self._checks = (is_collided, off_road_m, backend.full(num_slots, True, np.bool_))
         columns = [backend.tensor(array) for array in (*self._checks, self.traffic.current.num_driven)]
         self._result = StepResult(self.boxes[:, :3], self.motions[:, 0], *columns)
-        backend.wait()  # for what other streams may read
+        backend.wait()  # for data that other streams may read
 
     def __len__(self) -> int:
         return len(self.traffic)
 
     @property
     def avs(self) -> AvArrays:
-        """The AVs, as kernels take them."""
+        """The AVs as kernel arrays."""
         return self._slots.arrays
 
     @property
     def boxes(self) -> torch.Tensor:
-        """The AVs: world x, y, yaw, length and width, metres and radians, float64 (N, 5); not a copy."""
+        """Boxes of the AVs: world x, y, yaw, length and width, metres and radians, float64 (N, 5); not a copy."""
         return self.backend.tensor(self.avs.boxes)
 
     @property
     def motions(self) -> torch.Tensor:
-        """Their speeds, accelerations, yaw rates and steering, as in ``avs``, float64 (N, 4); not a copy."""
+        """Speeds, accelerations, yaw rates and steering of the AVs, as in ``avs``, float64 (N, 4); not a copy."""
         return self.backend.tensor(self.avs.motions)
 
     @property
@@ -129,7 +129,7 @@ class SlotSimulation:
 
     @property
     def slots(self) -> DeviceArray:
-        """All slots, as kernels take them."""
+        """Numbers of all slots as a kernel array."""
         return self.roads.every
 
     def reset(
@@ -138,19 +138,19 @@ class SlotSimulation:
         frame_indices: Sequence[int] | Int64Array,
         slots: Sequence[int] | Int64Array | None = None,
     ) -> StepResult:
-        """Put slots (B,) at frames (B,) of scenes (B,) of the log, with everybody where the log has them.
+        """Put slots (B,) at frames (B,) of scenes (B,) of the log, with all road users at their logged poses.
 
-        An AV that is driven starts with the speed and the turn of the step before, as in all environments, a replayed
-        one with those of the log.
+        A driven AV starts with the speed and turn rate of the step before, as in all environments, a replayed one with
+        the logged ones.
 
         Args:
             scene_indices: Scenes of the log.
             frame_indices: Their frames, counted in the scenes; those of driven AVs are 1 or later.
-            slots: Which slots, none of them twice; None for all, (N,).
+            slots: The slots, all different; None for all, (N,).
 
         Raises:
-            IndexOutOfRangeError: There is no such slot or frame, or a scene is not prepared.
-            InvalidArgumentError: The arrays differ in length, or the bank has got more scenes since it was uploaded.
+            IndexOutOfRangeError: A slot or frame does not exist, or a scene is not prepared.
+            InvalidArgumentError: The arrays differ in length, or scenes were added to the bank after it was uploaded.
         """
         bank = self.bank
         chosen = np.arange(len(self)) if slots is None else np.asarray(slots, np.int64)
@@ -164,7 +164,7 @@ class SlotSimulation:
         if len(missing):
             raise IndexOutOfRangeError(
                 f"scene_indices has {missing[0]}, which is not on {self.backend.device}; prepare it in the bank before "
-                "the simulation is made"
+                "creating the simulation"
             )
         first, name = (0, "frame_indices") if self.model is None else (1, "frame_indices of driven AVs")
         ends = np.diff(bank.frame_starts)[bank.prepare(scenes)]
@@ -177,21 +177,21 @@ class SlotSimulation:
         return self._checked()
 
     def step(self, actions: torch.Tensor | None = None) -> StepResult:
-        """Move all scenes one frame on, but for those that are over, and return how they stand.
+        """Advance all scenes by one frame, except those that are over, and return their states.
 
         Args:
-            actions: What AVs do, float64 or float32 (N, 2) on the device, which must be finite; the class of the model
-                says what the two numbers mean. None where AVs are replayed.
+            actions: Actions of the AVs, float64 or float32 (N, 2) on the device, which must be finite; the class of the
+                model defines the two numbers. None if AVs are replayed.
 
         Raises:
-            InvalidArgumentError: Actions are missing, or not wanted, or of another shape or type, or on another device.
+            InvalidArgumentError: Actions are missing or unexpected, have another shape or dtype, or another device.
         """
         given = self._actions_of(actions)
         self._slots.move(self._slots.choose_going(self._checks[-1]), given)
         return self._checked()
 
     def _checked(self) -> StepResult:
-        """Return how all AVs stand."""
+        """Run the checks of all AVs, and return the result."""
         traffic, rows = self.traffic, self.roads.rows(self.slots)
         of_traffic = (traffic.current, traffic.arrays.starts, rows.sizes, rows.scene_rows)
         own = (self._surface, self.avs.boxes, self._corners_m, self._areas, self._checks)
@@ -199,12 +199,12 @@ class SlotSimulation:
         return self._result
 
     def _actions_of(self, actions: torch.Tensor | None) -> DeviceArray:
-        """Return actions as kernels take them."""
+        """Return actions as arrays for kernels."""
         if (actions is None) != (self.model is None):
             raise InvalidArgumentError(
                 "actions is None, but AVs are driven; pass a tensor (N, 2)"
                 if actions is None
-                else "actions are given, but AVs are replayed; make the simulation with a model, or pass None"
+                else "actions are given, but AVs are replayed; create the simulation with a model, or pass None"
             )
         if actions is None:
             return self._no_actions

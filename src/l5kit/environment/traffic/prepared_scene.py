@@ -1,4 +1,4 @@
-"""Prepared scenes: scenes of a log as arrays that kernels step over, with the paths of their vehicles."""
+"""Prepared scenes: scenes of a log as arrays for kernels, with the paths of their vehicles."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -23,12 +23,12 @@ from l5kit.simulation.lanes.track_poses import find_lane_followers, paths_of_avs
 
 
 class EgoLog(NamedTuple):
-    """The logged AVs in F frames.
+    """Logged AVs in F frames.
 
     Attributes:
         poses: World x, y and yaw, float64 (F, 3).
-        motion: Speed in m/s, acceleration along in m/s2, yaw rate in rad/s and steering in rad, float64 (F, 4).
-        arcs_m: How far they are along their own routes, float64 (F,).
+        motion: Speed in m/s, longitudinal acceleration in m/s2, yaw rate in rad/s and steering in rad, float64 (F, 4).
+        arcs_m: Arc lengths along their own routes, float64 (F,).
     """
 
     poses: DeviceArray
@@ -37,18 +37,18 @@ class EgoLog(NamedTuple):
 
 
 class BankArrays(NamedTuple):
-    """S scenes with all their frames, tracks and paths, one after the other.
+    """S scenes with all their frames, tracks and paths, concatenated.
 
     Attributes:
-        starts: Where scenes begin.
-        rows: The agent rows of all frames.
-        paths: All paths, in each scene that of the AV, then those of the vehicles that may be driven; ``line_lanes``
-            holds numbers of the lights of the scene, -1 for none.
+        starts: Starts of scenes.
+        rows: Agent rows of all frames.
+        paths: All paths; for each scene that of the AV, then those of vehicles that may be driven. ``line_lanes`` holds
+            light numbers of the scene, -1 for none.
         path_tracks: Track of each path, a row of ``track_ids``, -1 for an AV, int64 (P,).
-        path_last_frames: Last frame of this track, counted in its scene; that of the scene for an AV, int64 (P,).
+        path_last_frames: Last frame of the track, counted in its scene; that of the scene for an AV, int64 (P,).
         ego: The logged AVs.
         lights: The lights of all scenes.
-        track_ids: The tracks of all scenes, as in the log, uint64 (T,).
+        track_ids: Track ids of all scenes in the log, uint64 (T,).
     """
 
     starts: SceneStarts
@@ -62,7 +62,7 @@ class BankArrays(NamedTuple):
 
     @classmethod
     def empty(cls) -> "BankArrays":
-        """Return no scenes."""
+        """Return arrays without scenes."""
         start, whole, part = np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0)
         points_m, boxes = np.zeros((0, 2)), np.zeros((0, 5))
         vehicles, is_new = np.zeros(0, np.int32), np.zeros(0, np.bool_)
@@ -79,18 +79,18 @@ class BankArrays(NamedTuple):
 
 
 def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: float) -> tuple[BankArrays, PathArrays]:
-    """Return the only scene of a batch, all frames of which are simulated, as arrays, and the paths of its vehicles.
+    """Return a scene as arrays, without paths of vehicles, and these paths.
 
-    Its own paths are that of the AV, its tracks and frames counted in it. Of its agent rows those that are of road
-    users are here, and those of vehicles with a path.
+    The arrays contain the path of the AV; tracks and frames are counted in the scene. Only agent rows of road users and
+    of vehicles with a path are kept.
 
     Args:
-        batch: The scene.
+        batch: Batch with a single scene, all frames of which are simulated.
         drives_agents: Whether vehicles get paths.
-        unknown_limit_mps: Speed limit where the map does not say one, above 0.
+        unknown_limit_mps: Speed limit of lanes without one in the map, above 0.
 
     Raises:
-        L5KitError: Records of the scene are not possible.
+        L5KitError: Records of the scene are invalid.
     """
     records = batch.recorded[0]
     buffer = RecordBuffer(batch.recorded, facts=batch.facts)
@@ -100,7 +100,7 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
     rows = read_agents(buffer.agents, frames, table, np.zeros(num_frames, np.int64), batch.threshold)
     av_paths, vehicle_paths, vehicle_tracks = _paths_of(batch, drives_agents, unknown_limit_mps)
 
-    # vehicles are those with a path, counted in the scene; rows of anything else are kept only if they are road users
+    # vehicles are tracks with a path, numbered within the scene; other rows are kept only if they are road users
     vehicles_of_tracks = np.full(len(table), -1, np.int32)
     vehicles_of_tracks[vehicle_tracks] = np.arange(len(vehicle_tracks))
     vehicles = vehicles_of_tracks[rows.track_rows]
@@ -111,7 +111,7 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
     headings = np.empty((len(kept), 2))
     _write_headings(boxes, headings)
 
-    # the logged AV, and how far it is along its route, followed through the frames
+    # the logged AV, and its arc length along its route, followed through the frames
     states, yaw_rates_radps = logged_states(batch, np.zeros(num_frames, np.int64), np.arange(num_frames))
     ego_poses = np.column_stack([states.positions_m, states.yaws_rad])
     motion = (states.speeds_mps, states.accelerations_mps2, yaw_rates_radps, states.steering_rad)
@@ -119,7 +119,7 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
     faces = None if batch.road is None else batch.road.api.arrays.lights
     lights = lights_of_scenes(read_lane_colors(batch.recorded, faces))
 
-    # how far vehicles are on their paths, each followed through the frames, which a stable order keeps
+    # arc lengths of vehicles on their paths, each followed through the frames; a stable sort keeps their order
     order = np.argsort(vehicles[kept], kind="stable")[np.count_nonzero(vehicles[kept] < 0) :]
     arcs_m, row_starts = np.zeros(len(kept)), np.searchsorted(vehicles[kept][order], np.arange(len(vehicle_paths) + 1))
     arcs_m[order] = follow_tracks(vehicle_paths.starts, vehicle_paths.points_m, row_starts, boxes[:, :3][order])
@@ -150,7 +150,7 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
 def _paths_of(
     batch: SceneBatch, drives_agents: bool, unknown_limit_mps: float
 ) -> tuple[LanePaths, LanePaths, Int64Array]:
-    """Return the path of the AV, those of vehicles, and the tracks of these."""
+    """Return the path of the AV, the paths of vehicles, and the tracks of these vehicles."""
     av_paths, table = paths_of_avs(batch, unknown_limit_mps=unknown_limit_mps), batch.tracks
     driving_map = batch.driving_map
     if driving_map is None or driving_map.num_lanes == 0:
@@ -163,18 +163,18 @@ def _paths_of(
 
 
 def _with_lights(paths: LanePaths, lights: SceneLights) -> PathArrays:
-    """Return the paths of a scene with its lights in place of the lanes of lines."""
+    """Return the paths of a scene with light numbers in place of the lanes of stop lines."""
     scenes = np.zeros(len(paths.line_lanes), np.int64)
     return paths.arrays._replace(line_lanes=lights_of_lines(lights, scenes, paths.line_lanes))
 
 
 def _taken(paths: LanePaths, is_wanted: BoolArray) -> LanePaths:
-    """Return some of the paths (N,), among them all that have a point; or none."""
+    """Return some of the paths (N,), which must include all paths with points; or none."""
     if not is_wanted.any():
         none, zero = slice(0), np.zeros(1, np.int64)
         rows = {name: getattr(paths, name)[none] for name in ("points_m", "lengths_m", *_PIECES)}
         return LanePaths(starts=zero, piece_starts=zero.copy(), **rows)
-    # paths that are left out have no points, so that those of each other path still end where the next one starts
+    # dropped paths have no points, so each other path still ends where the next one starts
     kept = np.append(is_wanted, True)
     return replace(
         paths,
@@ -188,12 +188,12 @@ _PIECES = ("piece_arcs_m", "piece_lanes", "line_lanes", "piece_limits_mps")
 
 
 def _first_rows(rows: AgentsNow, frames: Int64Array, has_path: BoolArray) -> BoolArray:
-    """Return which rows are of tracks that the frame before does not have, (M,).
+    """Return a mask of rows whose track is not in the frame before, (M,).
 
     Raises:
-        CorruptedDataError: A frame has a track that may be driven more than once.
+        CorruptedDataError: A frame has a track with a path more than once.
     """
-    # rows of a track behind each other, in the order of their frames
+    # sort by track, then by frame
     order = np.lexsort((frames, rows.track_rows))
     is_same_track = np.diff(rows.track_rows[order]) == 0
     steps = np.diff(frames[order])
@@ -202,7 +202,7 @@ def _first_rows(rows: AgentsNow, frames: Int64Array, has_path: BoolArray) -> Boo
         row = int(order[1:][is_twice][0])
         name = int(rows.tracks.track_ids[rows.track_rows[row]])
         raise CorruptedDataError(f"frame {int(frames[row])} has track {name} more than once")
-    # a track that comes back after a gap enters again
+    # a track that returns after a gap enters again
     is_entering = np.ones(len(order), np.bool_)
     is_entering[order[1:]] = ~(is_same_track & (steps <= 1))
     return is_entering

@@ -1,4 +1,4 @@
-"""Scene bank: scenes of a log as arrays for the kernels of environments, prepared when they are first asked for."""
+"""Scene bank: scenes of a log as arrays for the kernels of environments, prepared on first use."""
 
 from typing import Any
 
@@ -21,38 +21,38 @@ _TRACKS = ("tracks", "path_tracks")
 
 
 class SceneBank:
-    """Scenes of a log, one after the other in the order in which they were first requested.
+    """Scenes of a log, concatenated in the order of their first use.
 
     A row of an agent takes about 100 bytes, a frame 100 and a metre of a path 8: a scene of 248 frames with 80 agents
-    and 40 paths about 2.2 MB, and up to twice that while arrays grow. All arrays are read-only and end where the
-    prepared scenes do; an array that was read before more scenes were prepared stays as it is.
+    and 40 paths takes about 2.2 MB, and up to twice that while arrays grow. All arrays are read-only and end with the
+    last prepared scene; preparing more scenes does not change arrays that were read before.
 
     Args:
         log: An opened dataset.
-        road: The map; None without one, with which AVs have straight paths and no vehicle has one.
-        threshold: What the probability of a label must be above for an agent to be of its class.
-        drives_agents: Whether vehicles that follow lanes get paths, on which drivers may move them.
-        unknown_limit_mps: Speed limit where the map does not say one, above 0.
+        road: The map; without one AVs have straight paths and vehicles have none.
+        threshold: Least label probability, exclusive, for an agent to be of its class.
+        drives_agents: Whether vehicles that follow lanes get paths, on which drivers can move them.
+        unknown_limit_mps: Speed limit of lanes without one in the map, above 0.
 
     Attributes:
         log: The dataset.
         road: The map.
-        threshold: What is above it.
+        threshold: Least label probability, exclusive, for an agent to be of its class.
         drives_agents: Whether vehicles get paths.
-        unknown_limit_mps: The limit.
-        scenes: Scene of the log of each of the S scenes that are prepared, int64 (S,).
-        arrays: All of them, as kernels take them; the next ones are parts of it.
-        frame_starts: First frame of each and the end of the last one, int64 (S + 1,).
-        routes: Path of the AV of each and the end of all paths, int64 (S + 1,).
+        unknown_limit_mps: Speed limit of lanes without one in the map.
+        scenes: Scenes of the log that are prepared, int64 (S,).
+        arrays: All arrays for kernels; the attributes below are parts of it.
+        frame_starts: First frame of each scene and the end of the last one, int64 (S + 1,).
+        routes: Path of the AV of each scene and the end of all paths, int64 (S + 1,).
         ego_poses: World x, y and yaw of the logged AV in all frames, (F, 3).
-        ego_motion: Its speed, acceleration along, yaw rate and steering, (F, 4).
-        expert_arcs_m: How far it is along its own route, (F,).
-        rows: As in ``BankArrays``, like the next ones.
-        paths: The paths.
-        path_tracks: Their tracks.
-        path_last_frames: Where these end.
-        track_ids: The tracks.
-        lights: The lights.
+        ego_motion: Its speed, longitudinal acceleration, yaw rate and steering, (F, 4).
+        expert_arcs_m: Its arc length along its own route, (F,).
+        rows: Agent rows; see ``BankArrays`` for this and the following.
+        paths: Paths.
+        path_tracks: Tracks of the paths.
+        path_last_frames: Last frames of these tracks.
+        track_ids: Track ids.
+        lights: Lights.
 
     Raises:
         InvalidArgumentError: The limit is not above 0.
@@ -93,7 +93,7 @@ class SceneBank:
         return len(self._bank_rows)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what a copy is made of: no views, which would be copied one by one, and could be written to."""
+        """Return the state of a copy, without views: they would be copied one by one, and become writable."""
         return {name: value for name, value in vars(self).items() if name not in type(self).__annotations__}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -101,16 +101,16 @@ class SceneBank:
         self._refresh()
 
     def prepare(self, scenes: Int64Array) -> Int64Array:
-        """Return where scenes (B,) of the log are in this bank, (B,), and prepare those that are not there yet.
+        """Return the rows of scenes (B,) of the log in this bank, (B,), and prepare missing scenes.
 
         Raises:
             IndexOutOfRangeError: The log does not have a scene.
-            CorruptedDataError: A scene is damaged; the bank stays as it was.
+            CorruptedDataError: A scene is damaged; the bank is unchanged.
         """
         requested = np.asarray(scenes, np.int64).tolist()
         missing = [scene for scene in dict.fromkeys(requested) if scene not in self._bank_rows]
         if missing:
-            # all are read before the first one is put in, so that a damaged scene leaves the bank as it was
+            # read all scenes before adding the first one, so that a damaged scene leaves the bank unchanged
             for scene, (prepared, vehicle_paths) in [(scene, self._read(scene)) for scene in missing]:
                 self._bank_rows[scene] = len(self._bank_rows)
                 _extend(self._grown, prepared, len(self._grown.track_ids))
@@ -140,7 +140,7 @@ class SceneBank:
             raise CorruptedDataError(f"scene {scene} cannot be driven: {error}") from error
 
     def _refresh(self) -> None:
-        """Hand on the arrays as they are now."""
+        """Set the attributes to the current arrays."""
         self.scenes = np.array(list(self._bank_rows), np.int64)
         self.arrays = arrays = map_tuple(GrowingArray.read, self._grown)
         self.frame_starts, self.routes = arrays.starts
@@ -150,14 +150,14 @@ class SceneBank:
 
 
 def _growing(array: NumericArray) -> GrowingArray:
-    """Return an array that grows, from one that shows what is in it."""
+    """Return a growing array with the content of an array."""
     column = GrowingArray(array.dtype, array.shape[1:])
     column.extend(array)
     return column
 
 
 def _extend(grown: Any, parts: Any, first_track: int) -> None:
-    """Put a prepared scene, or paths of one, behind the others, whose tracks begin with some number."""
+    """Append a prepared scene, or paths of one, whose tracks are numbered from ``first_track`` on."""
     for name, column, part in zip(parts._fields, grown, parts, strict=True):
         if isinstance(part, tuple):
             _extend(column, part, first_track)

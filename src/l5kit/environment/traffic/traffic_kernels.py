@@ -1,6 +1,6 @@
-"""Traffic of one environment: who is there in a frame, who is driven, and where drivers get.
+"""Traffic kernels of one environment: present and driven agents of a frame, and entering vehicles.
 
-A *vehicle* here has a path, and is counted in its scene. In each environment it has one of seven states, from
+A *vehicle* here has a path, and is numbered within its scene. In each environment it has one of seven states, from
 :data:`GONE` to :data:`ACTING`.
 """
 
@@ -17,25 +17,27 @@ from l5kit.simulation.lanes.lane_following import SceneRows, put_on_path
 from l5kit.simulation.lanes.leaders import write_object
 
 GONE, WAITING, FIXED, LOGGED, ENTERING, DRIVEN, ACTING = range(-3, 4)
-"""States of vehicles. Those up to ``WAITING`` are not there, for good or until there is room; those from ``DRIVEN`` on
-are where a driver or somebody's actions have brought them. The others are where the log has them, ``FIXED`` for good,
-while drivers take over what is ``LOGGED`` and near; of those that are entering it is not known yet whether they find
-room."""
+"""States of vehicles, from absent to acting.
+
+Up to ``WAITING`` they are absent, for good or until there is room. From ``DRIVEN`` on a driver or actions move them.
+The others are at their logged poses: ``FIXED`` ones for good, ``LOGGED`` ones until a driver takes over near the AV;
+for ``ENTERING`` ones it is not decided yet whether there is room.
+"""
 
 
 class LogRows(NamedTuple):
-    """The agents of the log in F frames, N rows, those of a frame after those of the one before.
+    """Logged agents in F frames, N rows, frame by frame.
 
     Attributes:
         starts: First row of each frame and the end of the last one, (F + 1,).
-        vehicles: The vehicle of each, -1 for none, (N,).
-        is_new: Whether the frame before does not have its track, (N,).
+        vehicles: Vehicle of each row, -1 for none, (N,).
+        is_new: Whether the frame before lacks its track, (N,).
         groups: A ``RoadUserGroup`` of each, (N,).
         boxes: World x, y, yaw, length and width, (N, 5).
         headings: Cosine and sine of the yaws, (N, 2).
-        velocities_mps: (N, 2).
-        tracks: (N,).
-        arcs_m: How far each is on the path of its vehicle, (N,).
+        velocities_mps: World x and y, (N, 2).
+        tracks: Track of each row, (N,).
+        arcs_m: Arc length on the path of its vehicle, (N,).
     """
 
     starts: Int64Array
@@ -50,11 +52,11 @@ class LogRows(NamedTuple):
 
 
 class Vehicles(NamedTuple):
-    """The T vehicles of each of N environments; all but the states is of those that are driven.
+    """T vehicles of each of N environments; columns other than the states are only valid for driven ones.
 
     Attributes:
         states: int8, (N, T).
-        motions: What their driver remembers, (N, T, any).
+        motions: State of their driver, (N, T, any).
         boxes: (N, T, 5).
         velocities_mps: (N, T, 2).
         groups: (N, T).
@@ -68,14 +70,14 @@ class Vehicles(NamedTuple):
 
 
 class TrafficRows(NamedTuple):
-    """The M agents of the current frames of B slots, one slot after the other.
+    """M agents in the current frames of B slots, slot by slot.
 
-    On a device all slots have as many rows, of which the last ones may be empty.
+    On a device all slots have the same number of rows, some of which may be unused at the end.
 
     Attributes:
         sizes: Number of agents of each slot, int64 (B,).
         starts: First row of each slot and the end of the last one, int64 (B + 1,).
-        groups: A ``RoadUserGroup`` of each, NONE for what is no road user and in empty rows, int64 (M,).
+        groups: A ``RoadUserGroup`` of each, NONE for other objects and in unused rows, int64 (M,).
         boxes: World x and y of the centre, yaw, length and width, metres and radians, float64 (M, 5).
         velocities_mps: World x and y, float64 (M, 2).
         track_rows: Rows of ``track_ids`` of the bank, int64 (M,).
@@ -90,7 +92,7 @@ class TrafficRows(NamedTuple):
 
     @property
     def scene_rows(self) -> SceneRows:
-        """Starts, groups, boxes and velocities, as kernels take them."""
+        """Starts, groups, boxes and velocities as a kernel argument."""
         return SceneRows(self.starts, self.groups, self.boxes, self.velocities_mps)
 
 
@@ -98,30 +100,30 @@ class TrafficRows(NamedTuple):
 def list_present(
     frame: int, rows: LogRows, states: NumericArray, num_vehicles: int, present: Int64Array, is_met: BoolArray
 ) -> int:
-    """Write who is there in a frame, rows of the log or, of driven ones, -1 minus the vehicle; return their number.
+    """Write the agents of a frame, rows of the log or, for driven ones, -1 minus the vehicle; return their number.
 
-    They come in the order of the log, behind them those who are driven in a frame in which the log does not have them.
+    They are in the order of the log, followed by driven vehicles that the log does not have in this frame.
 
     Args:
         frame: The frame, counted in all frames.
         rows: The log.
         states: State of each vehicle, (T,).
         num_vehicles: Vehicles of the scene.
-        present: Takes who is there.
-        is_met: Room for T marks.
+        present: Receives the agents.
+        is_met: Buffer of T marks.
     """
     is_met[:num_vehicles] = False
     count = 0
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
         vehicle = rows.vehicles[row]
-        who = row
+        entry = row
         if 0 <= vehicle < num_vehicles:
             if states[vehicle] <= WAITING:
                 continue
             if states[vehicle] >= DRIVEN:
-                who = -1 - vehicle
+                entry = -1 - vehicle
                 is_met[vehicle] = True
-        present[count] = who
+        present[count] = entry
         count += 1
     for vehicle in range(num_vehicles):
         if states[vehicle] >= DRIVEN and not is_met[vehicle]:
@@ -141,17 +143,17 @@ def take_over(
     ego_box: Float64Array,
     near_m: float,
 ) -> None:
-    """Let drivers take over vehicles of an environment that have come near enough.
+    """Let drivers take over vehicles of an environment that are near the AV.
 
     Args:
         slot: The environment.
         frame: Its frame, counted in all frames.
         first: The path of its first vehicle.
         rows: The log.
-        vehicles: The vehicles, changed.
+        vehicles: The vehicles, updated.
         paths: All paths.
         ego_box: The AV in this frame, (5,).
-        near_m: How near is near enough.
+        near_m: Largest distance to the AV.
     """
     states, motions, boxes, velocities_mps, groups = vehicles
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
@@ -168,7 +170,7 @@ def take_over(
             rows.velocities_mps[row, 0],
             rows.velocities_mps[row, 1],
         )
-        # on its path around where the log has it there, with a speed below 0 if it goes backwards
+        # on its path near its logged arc length; the speed is negative if it reverses
         x_mps, y_mps, box = rows.velocities_mps[row, 0], rows.velocities_mps[row, 1], rows.boxes[row]
         ahead_mps = x_mps * math.cos(box[2]) + y_mps * math.sin(box[2])
         speed_mps = math.copysign(math.sqrt(x_mps * x_mps + y_mps * y_mps), ahead_mps)
@@ -186,21 +188,21 @@ def write_objects(
     objects: Float64Array,
     object_rows: Int64Array,
 ) -> int:
-    """Write the road users that are there, and the number of each vehicle that is driven; return how many there are."""
+    """Write the road users of a frame, and the object number of each driven vehicle; return the number of objects."""
     count = 0
-    for who in present:
-        if who < 0:
-            vehicle = -1 - who
+    for entry in present:
+        if entry < 0:
+            vehicle = -1 - entry
             object_rows[vehicle] = count
             write_object(objects, count, vehicles.boxes[slot, vehicle], vehicles.velocities_mps[slot, vehicle])
             count += 1
-        elif rows.groups[who] >= 0:
-            # as `write_object` does, with headings whose sines are known
-            box = rows.boxes[who]
+        elif rows.groups[entry] >= 0:
+            # same as `write_object`, with known sines of headings
+            box = rows.boxes[entry]
             objects[count, 0], objects[count, 1] = box[0], box[1]
-            objects[count, 2], objects[count, 3] = rows.headings[who, 0], rows.headings[who, 1]
+            objects[count, 2], objects[count, 3] = rows.headings[entry, 0], rows.headings[entry, 1]
             objects[count, 4], objects[count, 5] = 0.5 * box[3], 0.5 * box[4]
-            objects[count, 6], objects[count, 7] = rows.velocities_mps[who, 0], rows.velocities_mps[who, 1]
+            objects[count, 6], objects[count, 7] = rows.velocities_mps[entry, 0], rows.velocities_mps[entry, 1]
             objects[count, 8] = 0.5 * math.sqrt(box[3] * box[3] + box[4] * box[4])
             count += 1
     return count
@@ -208,9 +210,9 @@ def write_objects(
 
 @kernel_jit
 def mark_entering(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Array, near_m: float) -> bool:
-    """Mark the vehicles that would appear in a frame and be driven, let in all others; return whether there are any.
+    """Mark vehicles that appear in a frame and would be driven, admit all others; return whether any are marked.
 
-    Those that appear farther away are where the log has them, whoever stands there.
+    Vehicles that appear farther away are at their logged poses, even if they overlap others.
     """
     is_any = False
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
@@ -226,7 +228,7 @@ def mark_entering(frame: int, rows: LogRows, states: NumericArray, ego_box: Floa
 
 @kernel_jit
 def copy_rows(rows: LogRows, first: int, stop: int, out: TrafficRows, end: int) -> int:
-    """Write rows of the log behind others, and return how many they are."""
+    """Append rows of the log to others from row ``end`` on, and return their number."""
     groups, boxes, velocities_mps = out.groups, out.boxes, out.velocities_mps
     for row in range(first, stop):
         index = end + row - first

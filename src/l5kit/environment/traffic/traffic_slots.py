@@ -1,4 +1,4 @@
-"""Traffic slots: the road users of many environments, replayed from the log or driven, all moved in one call."""
+"""Traffic slots: the road users of many environments, replayed or driven, moved in one call."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class DrivenRows:
-    """The K agents of B slots that are not where the log has them in the current frames.
+    """K agents of B slots that are not at their logged poses in the current frames.
 
     Attributes:
         starts: First row of each slot and the end of the last one, int64 (B + 1,).
-        track_ids: As in the log, uint64 (K,).
-        poses: World x, y and yaw, (K, 3); of those that are hidden they mean nothing.
-        velocities_mps: World x and y, (K, 2); likewise.
-        is_hidden: Which wait for room, so that the frame does not have them; the others are driven, (K,).
+        track_ids: Track ids in the log, uint64 (K,).
+        poses: World x, y and yaw, (K, 3); undefined for hidden agents.
+        velocities_mps: World x and y, (K, 2); undefined for hidden agents.
+        is_hidden: Mask of agents that wait for room and are absent; the others are driven, (K,).
     """
 
     starts: Int64Array
@@ -57,36 +57,37 @@ class DrivenRows:
 
 
 class TrafficSlots:
-    """The road users of N environments, each at a frame of a scene of its own.
+    """Road users of N environments, each at a frame of its own scene.
 
     Drivers move vehicles by the rules of ``AgentControl.of_traffic(tracks=driver.tracks)``: a vehicle that follows
-    lanes is driven from when it is within 100 m of the AV, and leaves with its log; one that would appear where a box
-    stands waits for room. Numbers are those of ``SceneSimulation`` with all frames of the scenes, and do not depend on
-    what else is asked for in a call; on a GPU sines, cosines and the like are rounded otherwise. One step is
-    :meth:`step`, then :meth:`enter` with the AVs where they have come to.
+    lanes is driven once it is within 100 m of the AV, and leaves at the end of its log; a vehicle that would appear
+    inside another box waits. Results are those of ``SceneSimulation`` with all frames of the scenes, and do not depend
+    on the other slots of a call; on a GPU functions such as sine and cosine are rounded differently. A step is
+    :meth:`step`, then :meth:`enter` with the moved AVs.
 
-    On the processor arrays are of NumPy, and what is not there is refused. On a device they are tensors of torch, and
-    kernels go on: a slot in the last frame of its scene stays as it is, and numbers of slots that are none are passed
-    over.
+    On the processor arrays are NumPy arrays, and invalid slots and frames raise errors. On a device they are torch
+    tensors, and kernels skip them: a slot in the last frame of its scene does not change, and invalid slot numbers are
+    ignored.
 
     Args:
-        bank: The scenes. On a device all that are to be driven must be prepared, as they are copied there.
+        bank: The scenes. On a device all scenes in use must be prepared first, as they are copied there.
         num_slots: Number of environments, N, at least 1.
-        drives: Who drives vehicles; None to replay all agents.
-        has_actors: Whether some vehicles are driven by actions; who they are is written into ``vehicles``.
-        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it; None for the processor.
+        drives: Driver of vehicles; None to replay all agents.
+        has_actors: Whether actions drive some vehicles; the caller marks them in ``vehicles``.
+        backend: Backend of the arrays and kernels, from :func:`l5kit.device.opening.open_backend`; None for the
+            processor.
 
     Attributes:
         bank: The scenes.
-        drives: Who drives vehicles.
-        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
-        arrays: The scenes as kernels read them.
+        drives: Driver of vehicles.
+        backend: Backend of the arrays and kernels.
+        arrays: The scenes as kernel arrays.
         current: Frames and scenes of the slots.
-        vehicles: The vehicles that may be driven.
-        room: Room for what is looked up in a step.
+        vehicles: Vehicles that may be driven.
+        room: Work buffers of a step.
 
     Raises:
-        InvalidArgumentError: The bank has no paths for the driver, or was made with another speed limit, or no scenes
+        InvalidArgumentError: The bank has no paths for the driver, another speed limit than the driver, or no scenes
             for a device, or there are no slots.
     """
 
@@ -101,16 +102,16 @@ class TrafficSlots:
     ) -> None:
         if num_slots < 1:
             raise InvalidArgumentError(f"num_slots is {num_slots}; pass at least 1")
-        # a bank on whose paths the driver cannot drive is refused
+        # the driver must be supported, and fit the paths of the bank
         if drives is not None:
             if drives.gives_way or drives.lane_changes is not None:
                 raise InvalidArgumentError(
-                    "drives gives way or changes lanes, which vehicles of slots do not; leave gives_way and "
+                    "drives gives way or changes lanes, which vehicles of slots do not support; leave gives_way and "
                     "lane_changes out"
                 )
             if not bank.drives_agents:
                 raise InvalidArgumentError(
-                    "drives is a driver, but the bank has no paths; make it with drives_agents=True"
+                    "drives is a driver, but the bank has no paths; create it with drives_agents=True"
                 )
             if drives.unknown_limit_mps != bank.unknown_limit_mps:
                 raise InvalidArgumentError(
@@ -136,10 +137,10 @@ class TrafficSlots:
         self.vehicles = self._make_vehicles()
         self.room = self._make_room()
         self._memory = self._make_memory(0, 0)
-        backend.wait()  # for what other streams may read
+        backend.wait()  # for data that other streams may read
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what a copy is made of: not the arrays, which are those of the bank."""
+        """Return the state of a copy, without the arrays, which belong to the bank."""
         return {name: value for name, value in vars(self).items() if name != "arrays"}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -151,33 +152,33 @@ class TrafficSlots:
 
     @property
     def frames(self) -> DeviceArray:
-        """Current frame of each slot, counted in its scene, -1 where nothing has started, int64 (N,)."""
+        """Current frame of each slot, counted in its scene, -1 for empty slots, int64 (N,)."""
         return self.current.frames
 
     @property
     def bank_rows(self) -> DeviceArray:
-        """The scene of each slot, counted in the bank, int64 (N,)."""
+        """Scene of each slot, counted in the bank, int64 (N,)."""
         return self.current.bank_rows
 
     @property
     def most(self) -> int:
-        """How many agents a slot may have."""
+        """Largest number of agents of a slot."""
         return self._most_rows + self._most_vehicles
 
     def start(self, slots: Int64Array, bank_rows: Int64Array, frames: Int64Array) -> None:
-        """Put slots (B,), none of them twice, at frames (B,) of scenes (B,), with all agents where the log has them.
+        """Put slots (B,) at frames (B,) of scenes (B,), with all agents at their logged poses.
 
         Args:
-            slots: The slots, in memory of the processor, like the others.
-            bank_rows: Their scenes, as :meth:`SceneBank.prepare` returns them.
+            slots: The slots, all different; this and the other arrays are in host memory.
+            bank_rows: Their scenes, as returned by :meth:`SceneBank.prepare`.
             frames: Their frames, counted in the scenes.
 
         Raises:
-            IndexOutOfRangeError: There is no such slot, scene or frame.
-            InvalidArgumentError: The arrays differ in length, or the bank has got more scenes since it was copied.
+            IndexOutOfRangeError: A slot, scene or frame does not exist.
+            InvalidArgumentError: The arrays differ in length, or scenes were added to the bank after it was copied.
         """
-        # scenes that have come to the bank are taken up; vehicles keep what they know, and room is made anew only if it
-        # is too small
+        # Take over scenes that were added to the bank. Vehicles keep their states, and buffers are only replaced if
+        # they are too small.
         if self._num_scenes != len(self.bank):
             if not self.backend.is_serial:
                 raise InvalidArgumentError(
@@ -195,7 +196,7 @@ class TrafficSlots:
             if self.most > before:
                 self.room = self._make_room()
 
-        # slots, scenes and frames go to the device in one copy
+        # one copy to the device for slots, scenes and frames
         orders = [np.asarray(each, np.int64) for each in (slots, bank_rows, frames)]
         if any(each.shape != (len(orders[0]),) for each in orders):
             raise InvalidArgumentError(
@@ -215,16 +216,16 @@ class TrafficSlots:
         ego_boxes: "Float64Array | torch.Tensor",
         ego_velocities_mps: "Float64Array | torch.Tensor",
     ) -> None:
-        """Move all agents of slots (B,), none of them twice, to the next frame; :meth:`enter` completes the step.
+        """Move all agents of slots (B,) to the next frame; :meth:`enter` completes the step.
 
         Args:
-            slots: The slots, int64.
+            slots: The slots, all different, int64.
             ego_boxes: The AVs in the current frames, world x, y, yaw, length and width, float64 (B, 5).
             ego_velocities_mps: Their velocities, float64 (B, 2).
 
         Raises:
-            InvalidArgumentError: The arrays have other shapes, or tensors another type, or are on another device.
-            IndexOutOfRangeError: There is no such slot, or a slot has no next frame; on the processor.
+            InvalidArgumentError: The arrays have other shapes, or tensors another dtype or device.
+            IndexOutOfRangeError: A slot does not exist, or has no next frame; only on the processor.
         """
         given = self._slots_of(slots)
         if self.backend.is_serial:
@@ -234,21 +235,21 @@ class TrafficSlots:
         self.move(given, (boxes, self._array_of("ego_velocities_mps", ego_velocities_mps, (len(given), 2))))
 
     def enter(self, slots: "Int64Array | torch.Tensor", ego_boxes: "Float64Array | torch.Tensor") -> None:
-        """Let vehicles wait that would appear in the current frames of slots (B,) where a box stands.
+        """Make vehicles wait that would appear inside another box in the current frames of slots (B,).
 
         Args:
-            slots: Slots that have made a step, none of them twice, int64.
-            ego_boxes: The AVs in the frames that are current now, float64 (B, 5).
+            slots: Slots that have been stepped, all different, int64.
+            ego_boxes: The AVs in the current frames, float64 (B, 5).
 
         Raises:
-            InvalidArgumentError: An array has another shape, or a tensor another type, or is on another device.
-            IndexOutOfRangeError: There is no such slot; on the processor.
+            InvalidArgumentError: An array has another shape, or a tensor another dtype or device.
+            IndexOutOfRangeError: A slot does not exist; only on the processor.
         """
         given = self._slots_of(slots)
         self.let_in(given, self._array_of("ego_boxes", ego_boxes, (len(given), 5)))
 
     def move(self, slots: DeviceArray, ego: EgoRows) -> None:
-        """Do what :meth:`step` does, with arrays of the backend, and without a look at them."""
+        """Run :meth:`step` on arrays of the backend, without checks."""
         bank, vehicles, room = self.arrays, self.vehicles, self.room
         of_bank = (bank.starts, bank.rows, bank.paths, bank.path_last_frames)
         begin = (slots, ego, self.current, *of_bank, vehicles, self._near_m, room)
@@ -262,7 +263,7 @@ class TrafficSlots:
             self.backend.run(move_vehicles, len(slots) * self._most_vehicles, *move)
 
     def let_in(self, slots: DeviceArray, ego_boxes: DeviceArray) -> None:
-        """Do what :meth:`enter` does, with arrays of the backend, and without a look at them."""
+        """Run :meth:`enter` on arrays of the backend, without checks."""
         if self._near_m <= 0:
             return
         bank = self.arrays
@@ -270,32 +271,31 @@ class TrafficSlots:
         self.backend.run(enter_frame, len(slots), *arguments)
 
     def take_over(self, slots: DeviceArray, ego_boxes: DeviceArray) -> None:
-        """Let drivers take over vehicles near the AVs (B, 5) now, as the next step would begin with."""
+        """Let drivers take over vehicles near the AVs (B, 5) now, as at the beginning of the next step."""
         bank = self.arrays
         arguments = (ego_boxes, self.current, bank.starts, bank.rows, bank.paths, self.vehicles, self._near_m)
         self.backend.run(take_vehicles, len(slots), slots, *arguments)
 
     def rows(self, slots: "Int64Array | torch.Tensor") -> TrafficRows:
-        """Return the agents of the current frames of slots (B,), int64, in memory that the next call uses again.
+        """Return the agents in the current frames of slots (B,), int64, in memory that the next call reuses.
 
-        They come in the order of the log, behind them those who are driven in a frame in which the log does not have
-        them.
+        They are in the order of the log, followed by driven vehicles that the log does not have in the frame.
 
         Raises:
-            InvalidArgumentError: ``slots`` has another type, or is on another device.
-            IndexOutOfRangeError: There is no such slot, or nothing has started in it; on the processor.
+            InvalidArgumentError: ``slots`` has another dtype or device.
+            IndexOutOfRangeError: A slot does not exist, or is empty; only on the processor.
         """
         return self.rows_of(self._slots_of(slots))
 
     def rows_of(self, slots: DeviceArray) -> TrafficRows:
-        """Do what :meth:`rows` does, with an array of the backend, and without a look at it."""
+        """Run :meth:`rows` on an array of the backend, without checks."""
         if not self.backend.is_serial:
             if len(slots) != self._memory.sizes.shape[0]:
                 self._memory = self._make_memory(len(slots), len(slots) * self.most)
             self._write_rows(slots, self._memory)
             return self._memory
 
-        # on the processor as much memory as these frames can need, and views of what was written
+        # on the processor allocate for the most rows that these frames can have, and return views of the written part
         frames = self.bank.frame_starts[self.bank_rows[slots]] + np.maximum(self.frames[slots], 0)
         of_log = self.bank.rows.starts[frames + 1] - self.bank.rows.starts[frames]
         most = int(of_log.sum() + self.current.num_driven[slots].sum())
@@ -307,7 +307,7 @@ class TrafficSlots:
         return TrafficRows(rows.sizes, rows.starts, *(column[:end] for column in rows[2:]))
 
     def _write_rows(self, slots: DeviceArray, rows: TrafficRows) -> None:
-        """Write the agents of the current frames of slots (B,) into rows."""
+        """Write the agents in the current frames of slots (B,) into rows."""
         bank = self.arrays
         of_bank = (bank.starts, bank.rows, bank.path_tracks)
         arguments = (slots, self.current, *of_bank, self.vehicles, self.room, rows)
@@ -317,21 +317,21 @@ class TrafficSlots:
             self.backend.run(write_rows, len(slots), *arguments)
 
     def num_driven(self, slots: Int64Array) -> Int64Array:
-        """Return how many agents were driven into the current frames of slots (B,), (B,)."""
+        """Return the number of agents that were driven into the current frames of slots (B,), (B,)."""
         counts: Int64Array = self._on_host(self.current.num_driven)[slots]
         return counts
 
     def driven_rows(self, slots: Int64Array) -> DrivenRows:
-        """Return the agents of slots (B,) that are driven or hidden in the current frames.
+        """Return the driven and hidden agents in the current frames of slots (B,).
 
         Raises:
-            IndexOutOfRangeError: There is no such slot, or nothing has started in it.
+            IndexOutOfRangeError: A slot does not exist, or is empty.
         """
         slots = self._require_started(slots)
         vehicles = Vehicles(*map(self._on_host, self.vehicles))
         states = vehicles.states[slots]
         of_slots, of_vehicles = np.nonzero((states <= WAITING) | (states >= DRIVEN))
-        # the first path of a scene is that of its AV, so that vehicle 0 has the one behind
+        # the first path of a scene is that of the AV, and vehicle 0 has the next one
         paths = self.bank.routes[self._on_host(self.bank_rows)[slots]][of_slots] + 1 + of_vehicles
         is_hidden: BoolArray = states[of_slots, of_vehicles] <= WAITING
         return DrivenRows(
@@ -343,21 +343,21 @@ class TrafficSlots:
         )
 
     def _slots_of(self, slots: "Int64Array | torch.Tensor") -> DeviceArray:
-        """Return slots as kernels take them."""
+        """Return slots as an array for kernels."""
         if self.backend.is_serial:
             return self._require_started(np.asarray(slots))
         return self._array_of("slots", slots, (len(slots),), dtype="int64")
 
     def _require_started(self, slots: Int64Array) -> Int64Array:
-        """Return slots in which something has started; others are refused."""
+        """Return slots as a contiguous array; raise if one is empty."""
         require_range("slots", slots, np.int64(len(self)))
         frames = self._on_host(self.frames)[slots]
         if len(frames) and frames.min() < 0:
-            raise IndexOutOfRangeError(f"nothing has started in slot {int(slots[np.argmin(frames)])}; call start()")
+            raise IndexOutOfRangeError(f"no scene has started in slot {int(slots[np.argmin(frames)])}; call start()")
         return np.ascontiguousarray(slots, np.int64)
 
     def _array_of(self, name: str, given: Any, shape: tuple[int, ...], *, dtype: str = "float64") -> DeviceArray:
-        """Return an array, or a tensor on a device, as kernels take it."""
+        """Return an array, or a tensor on a device, as an array for kernels."""
         if not self.backend.is_serial:
             import torch
 
@@ -370,7 +370,7 @@ class TrafficSlots:
         return array
 
     def _on_host(self, array: DeviceArray) -> NumericArray:
-        """Return an array of the backend in memory of the processor."""
+        """Return an array of the backend in host memory."""
         if self.backend.is_serial:
             return cast("NumericArray", array)
         copied: NumericArray = self.backend.tensor(array).cpu().numpy()
@@ -384,7 +384,7 @@ class TrafficSlots:
         self._most_vehicles = max(int(np.diff(bank.routes).max(initial=1)) - 1, 1)
 
     def _drive_on_paths(self) -> Drive:
-        """Return how vehicles are driven on the paths of the bank, as kernels take it."""
+        """Return the parameters of the driver on the paths of the bank, as a kernel argument."""
         parameters, part = self._params.kernel_parameters, float(self._driver.limit_part)
         step_s, bends_mps = float(self.bank.log.facts.step_time_s), self.backend.zeros(0)
         if self.drives is not None:
@@ -393,7 +393,7 @@ class TrafficSlots:
         return parameters, part, step_s, bends_mps
 
     def _make_vehicles(self) -> Vehicles:
-        """Return room for vehicles, all of which are where the log has them."""
+        """Return vehicles that are all at their logged poses."""
         shape, backend = (len(self), self._most_vehicles), self.backend
         return Vehicles(
             states=backend.zeros(shape, np.int8),
@@ -404,7 +404,7 @@ class TrafficSlots:
         )
 
     def _make_room(self) -> TrafficRoom:
-        """Return room for a step, of one slot for each that is done at the same time."""
+        """Return work buffers of a step, one for each slot that is stepped at the same time."""
         size, most, most_vehicles, backend = len(self), self.most, self._most_vehicles, self.backend
         size = backend.rows_at_once(size)
         return TrafficRoom(
@@ -418,7 +418,7 @@ class TrafficSlots:
         )
 
     def _make_memory(self, size: int, num_rows: int) -> TrafficRows:
-        """Return room for the agents of some slots, in some rows."""
+        """Return memory for the agents of some slots, with ``num_rows`` rows."""
         backend = self.backend
         return TrafficRows(
             sizes=backend.empty(size, np.int64),
@@ -431,13 +431,13 @@ class TrafficSlots:
 
 
 def require_scenes(bank: SceneBank) -> None:
-    """Refuse a bank to which no scenes can come any more, and that has none."""
+    """Raise if a bank is empty, for backends that copy it only once."""
     if len(bank) == 0:
         raise InvalidArgumentError("bank has no scenes; call bank.prepare() with all scenes that are to be driven")
 
 
 def require_range(name: str, values: Int64Array, ends: Int64Array | np.int64, *, first: int = 0) -> None:
-    """Refuse values that are not from a first one to below their ends."""
+    """Raise if values are below the first one, or not below their ends."""
     is_wrong = (values < first) | (values >= ends)
     if is_wrong.any():
         index = int(np.argmax(is_wrong))

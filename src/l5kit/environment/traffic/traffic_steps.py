@@ -1,8 +1,8 @@
-"""Steps of the traffic of many environments: one after the other on the processor, or as kernels of a device.
+"""Traffic steps of many environments: one after the other on the processor, or as kernels on a device.
 
-On the processor an environment makes its whole step before the next one begins, in room that all share. On a device
-each environment is an item of a kernel, then each vehicle that is moved: those see the objects of the frame that they
-leave, which are written before, so that none waits for another.
+On the processor an environment completes its step before the next one begins, in shared work buffers. On a device one
+kernel has an item for each environment, another one for each vehicle that moves: vehicles see the objects of the frame
+before the step, which are written first, so that none waits for another.
 """
 
 import math
@@ -36,7 +36,7 @@ from l5kit.simulation.lanes.lane_following import Drive, drive_on
 from l5kit.simulation.lanes.leaders import write_object
 
 _MOVED, _OBJECTS, _FIRST, _FRAME = range(4)
-"""Columns of what is known of the step of a slot: how many are moved, objects, path of the first vehicle, frame."""
+"""Columns of the step of a slot: number of moved vehicles, number of objects, path of the first vehicle, frame."""
 
 NUM_STEP_COLUMNS = 4
 
@@ -47,11 +47,11 @@ NUM_MARKS = 4
 
 
 class SceneStarts(NamedTuple):
-    """Where the S scenes of a bank begin.
+    """Starts of the S scenes of a bank.
 
     Attributes:
-        frames: First frame of each and the end of the last one, (S + 1,).
-        routes: Path of the AV of each and the end of all paths, (S + 1,).
+        frames: First frame of each scene and the end of the last one, (S + 1,).
+        routes: Path of the AV of each scene and the end of all paths, (S + 1,).
     """
 
     frames: Int64Array
@@ -59,12 +59,12 @@ class SceneStarts(NamedTuple):
 
 
 class SlotFrames(NamedTuple):
-    """The frames that N slots are in.
+    """Current frames of N slots.
 
     Attributes:
-        frames: Current frame of each, counted in its scene, -1 where nothing has started, (N,).
-        bank_rows: Its scene, counted in the bank, (N,).
-        num_driven: Agents that were driven into this frame, (N,).
+        frames: Current frame of each slot, counted in its scene, -1 for empty slots, (N,).
+        bank_rows: Scene of each slot, counted in the bank, (N,).
+        num_driven: Number of agents that were driven into this frame, (N,).
     """
 
     frames: Int64Array
@@ -73,16 +73,16 @@ class SlotFrames(NamedTuple):
 
 
 class TrafficRoom(NamedTuple):
-    """Room for a step, for each of R slots that make it at the same time; item n has the row n modulo R.
+    """Work buffers of a step, for R slots at the same time; item n uses row n modulo R.
 
     Attributes:
-        present: Who is there, (R, M).
-        marks: Marks of vehicles and of who is there, (R, NUM_MARKS, M).
-        objects: What drivers see, (R, M + 1, OBJECT_FIELDS).
-        object_rows: Which of these objects each vehicle is, (R, T).
-        driven: The vehicles that are moved, (R, T).
-        steps: What is known of the step, (R, NUM_STEP_COLUMNS).
-        poses: Where vehicles get, (R, T, 1, 3).
+        present: Present agents, (R, M).
+        marks: Marks of vehicles and of present agents, (R, NUM_MARKS, M).
+        objects: Objects that drivers see, (R, M + 1, OBJECT_FIELDS).
+        object_rows: Object number of each vehicle, (R, T).
+        driven: Vehicles to move, (R, T).
+        steps: Columns of the step, (R, NUM_STEP_COLUMNS).
+        poses: New poses of vehicles, (R, T, 1, 3).
     """
 
     present: Int64Array
@@ -98,16 +98,16 @@ class TrafficRoom(NamedTuple):
 def _vehicles_of(slot: int, current: SlotFrames, scenes: SceneStarts) -> tuple[int, int, int]:
     """Return the frame of a slot, counted in all frames, the path of its first vehicle, and the number of vehicles."""
     scene = current.bank_rows[slot]
-    first = scenes.routes[scene] + 1  # behind the path of the AV
+    first = scenes.routes[scene] + 1  # after the path of the AV
     return scenes.frames[scene] + current.frames[slot], first, scenes.routes[scene + 1] - first
 
 
 @kernel_jit
 def start_slots(item: int, arguments: KernelArguments) -> None:
-    """Put a slot at a frame, with all agents where the log has them.
+    """Put a slot at a frame, with all agents at their logged poses.
 
-    Arguments: orders, a row of slots, of scenes and of frames each, int64 (3, B); what changes: current frames of all
-    slots, and states of vehicles.
+    Arguments: orders, a row of slots, of scenes and of frames each, int64 (3, B); outputs: current frames of all slots,
+    and states of vehicles.
     """
     orders, current, states = arguments
     frames, bank_rows, num_driven = current
@@ -119,11 +119,11 @@ def start_slots(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def begin_step(item: int, arguments: KernelArguments) -> None:
-    """Go to the next frame of a slot, and write whom to move there and what they see; not in its last frame.
+    """Advance a slot to the next frame, and write the vehicles to move and the objects they see; not in the last frame.
 
-    Arguments: slots (B,); boxes and velocities of the AVs, (B, 5) and (B, 2); where all slots are, and where scenes
-    begin; the log; all paths, and the last frame of the track of each; the vehicles, changed; how near of the AV they
-    are driven, 0 or less where nobody is; room.
+    Arguments: slots (B,); boxes and velocities of the AVs, (B, 5) and (B, 2); current frames of all slots, and starts
+    of scenes; the log; all paths, and the last frame of the track of each; the vehicles, updated; distance to the AV
+    within which they are driven, 0 or less to drive none; work buffers.
     """
     slots, (boxes, velocities_mps), current, scenes, rows, paths, last_frames, vehicles, near_m, room = arguments
     current, scenes, rows, paths = SlotFrames(*current), SceneStarts(*scenes), LogRows(*rows), PathArrays(*paths)
@@ -141,7 +141,7 @@ def begin_step(item: int, arguments: KernelArguments) -> None:
     if near_m <= 0:
         return
 
-    # drivers take over who is near; who is driven, and whose track goes on, is moved
+    # Drivers take over vehicles near the AV. Driven vehicles whose track continues are moved.
     take_over(slot, row, first, rows, vehicles, paths, boxes[item], near_m)
     count = 0
     for vehicle in range(num_own):
@@ -149,7 +149,7 @@ def begin_step(item: int, arguments: KernelArguments) -> None:
             room.driven[own, count] = vehicle
             count += 1
 
-    # what they see is written before anybody moves; the AV is the last object
+    # objects are written before any vehicle moves; the AV is the last one
     if count > 0:
         present, objects = room.present[own], room.objects[own]
         num_present = list_present(row, rows, states, num_own, present, room.marks[own, MET])
@@ -157,7 +157,7 @@ def begin_step(item: int, arguments: KernelArguments) -> None:
         write_object(objects, num_objects, boxes[item], velocities_mps[item])
         step[_OBJECTS], step[_FIRST], step[_FRAME] = num_objects + 1, first, row
 
-    # who is driven or acts leaves with its log
+    # driven and acting vehicles leave at the end of their log
     for vehicle in range(num_own):
         if states[vehicle] >= DRIVEN and last_frames[first + vehicle] <= frame:
             states[vehicle] = LOGGED
@@ -175,7 +175,7 @@ def _move_one(
     drive: Drive,
     room: TrafficRoom,
 ) -> None:
-    """Move one of those whom :func:`begin_step` has found; ``own`` is the row of the slot in the room."""
+    """Move a vehicle selected by :func:`begin_step`; ``own`` is the row of the slot in the work buffers."""
     step, vehicle = room.steps[own], room.driven[own, number]
     box, velocity_mps = vehicles.boxes[slot, vehicle], vehicles.velocities_mps[slot, vehicle]
     motion, pose = vehicles.motions[slot, vehicle], room.poses[own, vehicle]
@@ -184,9 +184,9 @@ def _move_one(
     seen = room.objects[own, : step[_OBJECTS]]
     drive_on(paths, step[_FIRST] + vehicle, motion, half_size_m, seen, own_row, ranks, drive, np.inf, pose)
 
-    # its speed is that of the way, as readers of records would find it, and numbers are as exact as those of records
-    way_x, way_y = pose[0, 0] - box[0], pose[0, 1] - box[1]
-    speed_mps = math.sqrt(way_x * way_x + way_y * way_y) / drive[2]
+    # the speed is that of the displacement, and numbers are rounded, both as in records
+    step_x, step_y = pose[0, 0] - box[0], pose[0, 1] - box[1]
+    speed_mps = math.sqrt(step_x * step_x + step_y * step_y) / drive[2]
     velocity_mps[0] = np.float32(speed_mps * math.cos(pose[0, 2]))
     velocity_mps[1] = np.float32(speed_mps * math.sin(pose[0, 2]))
     box[0], box[1], box[2] = pose[0, 0], pose[0, 1], np.float32(pose[0, 2])
@@ -194,9 +194,9 @@ def _move_one(
 
 @kernel_jit
 def move_vehicles(item: int, arguments: KernelArguments) -> None:
-    """Move one of those whom :func:`begin_step` has found; T items for each slot.
+    """Move one of the vehicles selected by :func:`begin_step`; T items for each slot.
 
-    Arguments: slots (B,); the vehicles, changed; all paths; lights; how vehicles are driven; room.
+    Arguments: slots (B,); the vehicles, updated; all paths; lights; parameters of the driver; work buffers.
     """
     slots, vehicles, paths, lights, drive, room = arguments
     room = TrafficRoom(*room)
@@ -209,7 +209,7 @@ def move_vehicles(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def step_in_turn(first: int, step: int, num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) -> None:
-    """Do the steps of every so many slots one after the other, by the arguments of begin_step and move_vehicles."""
+    """Step every ``step``-th slot in turn, with the arguments of begin_step and move_vehicles."""
     begin = uncounted(begin)
     slots, vehicles, paths, lights, drive, room = uncounted(move)
     for item in range(first, num_slots, step):
@@ -223,10 +223,10 @@ def step_in_turn(first: int, step: int, num_slots: int, begin: tuple[Any, ...], 
 
 @kernel_jit
 def enter_frame(item: int, arguments: KernelArguments) -> None:
-    """Let vehicles of a slot wait that would appear where a box stands.
+    """Make vehicles of a slot wait that would appear inside another box.
 
-    Arguments: slots (B,); boxes of the AVs, (B, 5); where all slots are, and where scenes begin; the log; the vehicles,
-    changed; how near of the AV vehicles are driven; room.
+    Arguments: slots (B,); boxes of the AVs, (B, 5); current frames of all slots, and starts of scenes; the log; the
+    vehicles, updated; distance to the AV within which vehicles are driven; work buffers.
     """
     slots, ego_boxes, current, scenes, rows, vehicles, near_m, room = arguments
     current, scenes, room, slot = SlotFrames(*current), SceneStarts(*scenes), TrafficRoom(*room), slots[item]
@@ -237,24 +237,24 @@ def enter_frame(item: int, arguments: KernelArguments) -> None:
     if not mark_entering(frame, rows, states, ego_box, near_m):
         return
 
-    # everybody who is there, and of them those who appear
+    # all present agents, with marks for entering vehicles
     present, marks, boxes = room.present[own], room.marks[own], room.objects[own, :, :5]
     is_there, is_new, is_blocked = marks[_THERE], marks[_NEW], marks[_BLOCKED]
     count = list_present(frame, rows, states, num_own, present, marks[MET])
     for number in range(count):
-        who = present[number]
+        entry = present[number]
         is_new[number], is_blocked[number] = False, False
-        if who < 0:
+        if entry < 0:
             is_there[number] = True
             for column in range(5):
-                boxes[number, column] = vehicles.boxes[slot, -1 - who, column]
+                boxes[number, column] = vehicles.boxes[slot, -1 - entry, column]
         else:
-            is_there[number] = rows.groups[who] >= 0
-            is_new[number] = rows.vehicles[who] >= 0 and states[rows.vehicles[who]] == ENTERING
+            is_there[number] = rows.groups[entry] >= 0
+            is_new[number] = rows.vehicles[entry] >= 0 and states[rows.vehicles[entry]] == ENTERING
             for column in range(5):
-                boxes[number, column] = rows.boxes[who, column]
+                boxes[number, column] = rows.boxes[entry, column]
 
-    # where they find no room they wait, and are asked again in the next frame
+    # without room they wait, and are checked again in the next frame
     mark_blocked_rows(0, count, boxes, ego_box, is_there, is_new, is_blocked)
     for number in range(count):
         if is_new[number]:
@@ -263,10 +263,10 @@ def enter_frame(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def take_vehicles(item: int, arguments: KernelArguments) -> None:
-    """Let drivers take over vehicles of a slot that are near in its current frame, before its next step.
+    """Let drivers take over vehicles of a slot near the AV in the current frame, before its next step.
 
-    Arguments: slots (B,); boxes of the AVs, (B, 5); where all slots are, and where scenes begin; the log; all paths;
-    the vehicles, changed; how near of the AV vehicles are driven.
+    Arguments: slots (B,); boxes of the AVs, (B, 5); current frames of all slots, and starts of scenes; the log; all
+    paths; the vehicles, updated; distance to the AV within which vehicles are driven.
     """
     slots, ego_boxes, current, scenes, rows, paths, vehicles, near_m = arguments
     current, scenes, slot = SlotFrames(*current), SceneStarts(*scenes), slots[item]
@@ -287,12 +287,12 @@ def _write_rows_of(
     room: TrafficRoom,
     out: TrafficRows,
 ) -> int:
-    """Write the agents of the current frame of a slot that has started, and return how many they are.
+    """Write the agents in the current frame of a slot that has started, and return their number.
 
-    ``own`` is the row of the slot in the room.
+    ``own`` is the row of the slot in the work buffers.
     """
     frame, first, num_own = _vehicles_of(slot, current, scenes)
-    # most environments have nobody who is driven or waits: all rows of the frame at once
+    # fast path: in most environments no vehicle is driven or waits, so all rows of the frame are copied at once
     is_as_logged = True
     for vehicle in range(num_own):
         is_as_logged = is_as_logged and WAITING < vehicles.states[slot, vehicle] < DRIVEN
@@ -302,25 +302,25 @@ def _write_rows_of(
         present = room.present[own]
         count = list_present(frame, rows, vehicles.states[slot], num_own, present, room.marks[own, MET])
         for number in range(count):
-            who, end = present[number], begin + number
-            if who < 0:
-                vehicle = -1 - who
+            entry, end = present[number], begin + number
+            if entry < 0:
+                vehicle = -1 - entry
                 out.groups[end], out.track_rows[end] = vehicles.groups[slot, vehicle], path_tracks[first + vehicle]
                 for column in range(5):
                     out.boxes[end, column] = vehicles.boxes[slot, vehicle, column]
                 for column in range(2):
                     out.velocities_mps[end, column] = vehicles.velocities_mps[slot, vehicle, column]
             else:
-                copy_rows(rows, who, who + 1, out, end)
+                copy_rows(rows, entry, entry + 1, out, end)
     return count
 
 
 @kernel_jit
 def write_rows(item: int, arguments: KernelArguments) -> None:
-    """Write the agents of the current frame of a slot, and groups of -1 behind them; none where nothing has started.
+    """Write the agents in the current frame of a slot, and groups of -1 after them; none for empty slots.
 
-    Arguments: slots (B,); where all slots are, and where scenes begin; the log; the track of each path; the vehicles;
-    room; what is written: TrafficRows, from the given first row of each slot on.
+    Arguments: slots (B,); current frames of all slots, and starts of scenes; the log; the track of each path; the
+    vehicles; work buffers; output: TrafficRows, from the given first row of each slot on.
     """
     slots, current, scenes, rows, path_tracks, vehicles, room, out = arguments
     current, scenes, room, out = SlotFrames(*current), SceneStarts(*scenes), TrafficRoom(*room), TrafficRows(*out)
@@ -336,7 +336,7 @@ def write_rows(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def write_rows_in_turn(num_slots: int, arguments: KernelArguments) -> None:
-    """Do :func:`write_rows` for slots one after the other, the agents of each right behind those of the one before."""
+    """Run :func:`write_rows` for slots in turn, with the agents of consecutive slots directly after each other."""
     slots, current, scenes, rows, path_tracks, vehicles, room, out = uncounted(arguments)
     out.starts[0] = 0
     for item in range(num_slots):
