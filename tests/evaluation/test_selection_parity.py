@@ -54,7 +54,7 @@ def make_training(zarr, **options):
             id="more past asked for in training",
         ),
         pytest.param(
-            Selection(10, 1), 2, 0, ("2 of 2", "fewer than 10 past", "as few as 1 future frames", "min_frame_future=3"),
+            Selection(10, 1), 2, 0, ("2 of 2", "fewer than 10 past", "only 1 future frames", "min_frame_future=3"),
             id="the usual selection",
         ),
         pytest.param(
@@ -171,5 +171,5 @@ def test_a_mask_that_would_be_many_times_its_size_is_refused(test_set, tmp_path,
 def test_truth_of_another_set_is_found_out(test_set, tmp_path):
     path = tmp_path / "x_chopped_10" / "gt.csv"
     path.write_text("\n".join(path.read_text().splitlines()[:2]))
-    with pytest.raises(InvalidArgumentError, match=r"takes 2 agents, gt\.csv has 1 rows"):
+    with pytest.raises(InvalidArgumentError, match=r"selects 2 agents, but gt\.csv has 1 rows"):
         check_selection_parity(test_set[1], Selection())
