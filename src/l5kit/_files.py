@@ -69,7 +69,7 @@ def require_file_path(target: Path, *, argument: str) -> None:
     """
     if not target.parent.is_dir():
         raise FileNotFoundError(
-            f"{argument} {str(target)!r}: the folder {str(target.parent)!r} does not exist; make it first"
+            f"{argument} {str(target)!r}: the folder {str(target.parent)!r} does not exist; create it first"
         )
     if target.is_dir():
         raise IsADirectoryError(f"{argument} {str(target)!r} is a folder; give the name of a file in it")
@@ -150,8 +150,8 @@ def scratch_beside(target: Path) -> Iterator[Path]:
                 continue
             except PermissionError as error:
                 raise PermissionError(
-                    f"{str(target)!r} cannot be made: the folder {str(target.parent)!r} may not be written to; name "
-                    "one that may"
+                    f"{str(target)!r} cannot be written: the folder {str(target.parent)!r} is not writable; name "
+                    "one that is"
                 ) from error
             if _own(scratch, lock):
                 yield scratch

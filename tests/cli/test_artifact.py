@@ -81,7 +81,7 @@ def test_a_folder_that_is_no_training(l5kit, city, tmp_path):
     logged(l5kit, city)
     done = l5kit("artifact", "link", tmp_path, "l5-data:v0", *PLACE)
     assert done.exit_code == 1
-    assert "is no folder of l5kit train or l5kit train-rl: it has no config.yaml" in done.stderr
+    assert "is not a folder of l5kit train or l5kit train-rl: there is no config.yaml" in done.stderr
 
 
 @dataclass

@@ -61,7 +61,7 @@ def test_view_opens_what_was_compared_without_options_of_datasets(l5kit, runs):
     ("arguments", "message"),
     [
         pytest.param(["base"], "name two planners or more", id="one run"),
-        pytest.param(["base", "nowhere"], "'nowhere' is no folder", id="no such folder"),
+        pytest.param(["base", "nowhere"], "'nowhere' is not a folder", id="no such folder"),
         pytest.param(["base", "lower", "--reference", "bse"], "--reference is 'bse' (did you mean 'base'?)", id="name"),
         pytest.param(["base", "lower", "--metric", "gap"], "has 'gap'", id="metric"),
     ],

@@ -90,7 +90,7 @@ def test_differences_are_named_and_are_status_1(l5kit, city_copy, manifest):
 def test_a_manifest_that_is_not_there_is_one_line(l5kit, city, tmp_path):
     done = l5kit("verify", city, "--manifest", tmp_path / "nope.json")
     assert done.exit_code == 1
-    assert re.fullmatch(r"error: manifest .*nope\.json does not exist; check the path for spelling\n", done.stderr)
+    assert re.fullmatch(r"error: manifest .*nope\.json does not exist; check the spelling of the path\n", done.stderr)
 
 
 def test_a_damaged_manifest_is_one_line(l5kit, city, manifest):

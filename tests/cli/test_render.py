@@ -281,7 +281,7 @@ def test_past_positions_are_orange_and_future_ones_magenta(l5kit, city, tmp_path
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        pytest.param("nowhere/{}", "the folder '{tmp_path}/nowhere' does not exist; make it first", id="no folder"),
+        pytest.param("nowhere/{}", "the folder '{tmp_path}/nowhere' does not exist; create it first", id="no folder"),
         pytest.param("closed/{}", "the folder '{tmp_path}/closed' is not writable", id="closed folder"),
         pytest.param("folder-{}", "is a folder; give the name of a file in it", id="a folder"),
     ],
@@ -309,7 +309,7 @@ def test_a_place_that_cannot_be_written_is_named_before_anything_is_read(
         pytest.param(["--out", "a.mp4", "--frame", 5], "a .gif or .mp4 several --frames", id="one frame of a film"),
         pytest.param(["--out", "a.mp4", "--fps", 101], "'--fps'", id="too fast"),
         pytest.param(["--out", "a.mp4", "--fps", 0], "'--fps'", id="too slow"),
-        pytest.param(["--out", "a.mp4", "--map-type", "x"], "'x' is none of semantic, satellite, box", id="map kind"),
+        pytest.param(["--out", "a.mp4", "--map-type", "x"], "'x' is not one of semantic, satellite", id="map kind"),
     ],
 )
 def test_a_wrong_call_says_what_is_allowed(l5kit, tmp_path, monkeypatch, arguments, said):

@@ -210,7 +210,7 @@ def test_how_a_network_drives_agents_can_be_changed(l5kit, city, tmp_path):
         pytest.param(("--scenes", "8:9"), 1, "one of the 3 scenes", id="no such scenes"),
         pytest.param(("--start-frame", "100"), 1, "the longest scene has 100 frames", id="a start behind the end"),
         pytest.param(("--planner", "itm"), 1, "did you mean 'idm'", id="no such planner"),
-        pytest.param(("--agents", ""), 1, "--agents is '', which is none of replay, idm,", id="no name at all"),
+        pytest.param(("--agents", ""), 1, "--agents is '', which is not one of replay, idm,", id="no name at all"),
         pytest.param(("--agents", "gone.py:Driver"), 1, "no file 'gone.py'", id="no such file"),
         pytest.param(("--moves", "fast"), 1, "tracked, poses", id="no such way to move"),
         pytest.param(("--workflow", "simnet"), 2, "--workflow needs --config", id="a workflow of no configuration"),

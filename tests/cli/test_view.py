@@ -307,7 +307,7 @@ def test_predictions_are_no_part_of_a_simulation(l5kit, drives, predictions, ope
 def test_a_folder_that_is_not_there_is_an_error(l5kit, city, tmp_path):
     done = l5kit("view", city, "--export", tmp_path / "nowhere" / "a.html")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "nowhere' does not exist; make it first" in done.stderr
+    assert "nowhere' does not exist; create it first" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

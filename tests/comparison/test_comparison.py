@@ -179,7 +179,7 @@ def test_folders_of_one_name_are_told_apart_by_those_around_them(tmp_path):
         pytest.param(["base", "mine=base"], "the folder .* twice, of 'base' and of 'mine'", id="a folder twice"),
         pytest.param(["base", "mine="], "write NAME=FOLDER,FOLDER", id="a name alone"),
         pytest.param(["base", "mine=no*"], "no folder fits 'no.'", id="a pattern of nothing"),
-        pytest.param(["base", "nothing"], "run 'nothing' is no folder", id="no folder"),
+        pytest.param(["base", "nothing"], "run 'nothing' is not a folder", id="no folder"),
         pytest.param(["base", "empty"], "run 'empty' holds no scores", id="no run"),
         pytest.param(["base", "begun"], "'begun' is a simulation that has not finished", id="killed"),
         pytest.param(["base", "."], "it has runs in it, such as 'base'", id="the folder of runs"),

@@ -316,5 +316,5 @@ def test_what_is_no_yaml_is_named_by_its_path(tmp_path, cfg, yaml_path):
 
 
 def test_a_missing_folder_is_named_with_the_wanted_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"path '.*nowhere/c\.yaml'.*make it first"):
+    with pytest.raises(FileNotFoundError, match=r"path '.*nowhere/c\.yaml'.*create it first"):
         save_config_data({}, str(tmp_path / "nowhere" / "c.yaml"))

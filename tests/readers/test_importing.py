@@ -541,7 +541,7 @@ def test_scenes_that_cannot_be_read_are_listed_and_the_others_go_on(tmp_path):
     assert list(messages) == ["val-1", "val-2", "val-3"]
     assert messages["val-1"] == "val-1.txt (line 1): it is damaged"
     assert messages["val-2"] == "val-2.txt: RuntimeError: that was not foreseen"
-    assert messages["val-3"].startswith("val-3.txt: track '23' has the class 'horse', which is none of the source: car")
+    assert messages["val-3"].startswith("val-3.txt: track '23' has the class 'horse', none of the source: car")
     assert validate_path(result.scenes["val"]) == []
 
 

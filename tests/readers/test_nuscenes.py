@@ -609,7 +609,7 @@ def test_a_table_without_bottom_is_named(tmp_path):
 
 def test_scenes_of_one_name_are_refused(tmp_path):
     records = changed(lambda r: r["scene"][1].update(name="scene-0061"))
-    with pytest.raises(SourceDataError, match=r"scene.json \(scene 'scene-0061'\): is there twice"):
+    with pytest.raises(SourceDataError, match=r"scene.json \(scene 'scene-0061'\): occurs twice"):
         NuscenesReader(write_folder(tmp_path, records=records)).list_scenes()
 
 
@@ -632,8 +632,8 @@ def test_several_versions_and_none_are_told(tmp_path):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("scene.json", "this is a file; check the path for spelling"),
-        ("none", "there is no folder v1.0-... with scene.json; check the path for spelling"),
+        ("scene.json", "this is a file; check the spelling of the path"),
+        ("none", "there is no folder v1.0-... with scene.json; check the spelling of the path"),
     ],
 )
 def test_a_file_in_place_of_the_folder_is_told_as_such(tmp_path, name, told):

@@ -113,7 +113,7 @@ class Plain:
         (b"\x80\x04Pan id\n.", "it holds a persistent id"),
         (b"\x80\x04\x82\x01.", "it holds an entry of the registry"),
         (b"\x80\x05\x97.", "it holds a buffer outside"),
-        (b"\x80\x04}N}b.", "it sets the state of an object that is no array"),
+        (b"\x80\x04}N}b.", "it sets the state of an object that is not an array"),
         (b"not a pickle", "it is no pickle, or damaged"),
         (b"", "it ends too early"),
         (b"\x80\x04\x8e" + struct.pack("<Q", 1 << 60) + b"abc.", "it ends too early"),

@@ -40,7 +40,7 @@ START_NS = int(SCENE.timestamps_ns[0])
 EGO = SCENE.ego
 LANE = SourceLane("a", line((0, 0), (1, 0)))
 REFUSED = {
-    "track twice": (lambda: replace(SCENE.tracks, ids=("17", "17")), "track '17' is there twice"),
+    "track twice": (lambda: replace(SCENE.tracks, ids=("17", "17")), "track '17' occurs twice"),
     "track without id": (lambda: replace(SCENE.tracks, ids=("17", "")), "must be text that is not empty"),
     "a class less": (lambda: replace(SCENE.tracks, classes=("car",)), "there are 1 classes for 2 tracks"),
     "position": (with_value("positions_m", (1, 3, 0), np.nan), "positions_m of track '23', step 3 must be finite"),

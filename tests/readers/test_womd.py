@@ -472,7 +472,7 @@ FAULTS = {
     "no AV": "sdc_track_index, the track of the AV, must be from 0 to 4, got none",
     "AV beyond": "sdc_track_index, the track of the AV, must be from 0 to 4, got 5",
     "AV never seen": "the AV, track 90, is seen in no step",
-    "twice": "track '11' is there twice",
+    "twice": "track '11' occurs twice",
     "backwards": "times must ascend, but step 4 is at 1250000000 ns after 1300000000 ns",
     "time not finite": "timestamps_seconds must be from -1 to 9.2e+09, got nan in step 4",
     "time too great": "timestamps_seconds must be from -1 to 9.2e+09, got 10000000000.0 in step 4",

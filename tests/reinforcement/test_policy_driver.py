@@ -368,7 +368,7 @@ def test_weights_that_cannot_be_are_refused(policy, tmp_path, weights, message):
 def test_files_that_are_no_policies_are_refused(policy, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"name the best\.zip in it"):
         PolicyDriver.load(tmp_path)
-    with pytest.raises(FileNotFoundError, match="check it for spelling"):
+    with pytest.raises(FileNotFoundError, match="check the spelling"):
         PolicyDriver.load(tmp_path / "none.zip")
     broken = tmp_path / "broken.zip"
     broken.write_bytes(policy.read_bytes()[:5000])

@@ -59,7 +59,7 @@ def same_weights(one, other):
     return one.keys() == other.keys() and all((one[name] == other[name]).all() for name in one)
 
 
-@pytest.mark.filterwarnings("ignore:what happens in")
+@pytest.mark.filterwarnings("ignore:computing the tags")
 def test_chosen_and_weighted_scenes_go_on_with_the_same_steps(city, tmp_path, monkeypatch):
     monkeypatch.setenv("L5KIT_CACHE_DIR", str(tmp_path / "cache"))
     cfg = small_config("vector_planner", train_params={"max_num_steps": 6, "checkpoint_every_n_steps": 2})

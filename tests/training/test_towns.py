@@ -169,7 +169,7 @@ def test_scenes_of_joined_towns_are_chosen_and_weighted(towns):
     assert len(set(scene_of)) == round(sum(num_scenes) / 2)
 
 
-@pytest.mark.filterwarnings("ignore:what happens in")
+@pytest.mark.filterwarnings("ignore:computing the tags")
 def test_what_happens_is_looked_up_in_each_town(towns, tmp_path, monkeypatch):
     monkeypatch.setenv("L5KIT_CACHE_DIR", str(tmp_path))
     cfg = small_config("vector_planner")

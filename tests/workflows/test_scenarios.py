@@ -52,7 +52,7 @@ def test_what_cannot_be_is_told(changes, message):
         TrainingConfig.from_cfg(cfg)
 
 
-@pytest.mark.filterwarnings("ignore:what happens in")
+@pytest.mark.filterwarnings("ignore:computing the tags")
 def test_scenes_are_looked_at_once(city, tmp_path, monkeypatch):
     monkeypatch.setenv("L5KIT_CACHE_DIR", str(tmp_path))
     cfg = small_config("vector_planner")
@@ -66,7 +66,7 @@ def test_scenes_are_looked_at_once(city, tmp_path, monkeypatch):
     np.testing.assert_array_equal(scenarios.open_choice(loader, cfg, LocalDataManager(city)).weights, found.weights)
 
 
-@pytest.mark.filterwarnings("ignore:what happens in")
+@pytest.mark.filterwarnings("ignore:computing the tags")
 def test_a_log_of_which_nothing_is_drawn_is_refused(city, tmp_path, monkeypatch):
     monkeypatch.setenv("L5KIT_CACHE_DIR", str(tmp_path))
     section = {"key": KEY, "batch_size": 2, "scenario_weights": dict.fromkeys((*NAMES, "others"), 0)}

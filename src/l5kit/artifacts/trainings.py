@@ -54,7 +54,7 @@ def read_training(folder: str | os.PathLike[str]) -> Training:
     path = Path(os.path.abspath(folder))
     if not (path / _CONFIG_FILE).is_file():
         raise FileNotFoundError(
-            f"{str(folder)!r} is no folder of l5kit train or l5kit train-rl: it has no {_CONFIG_FILE}; name the folder "
+            f"{str(folder)!r} is not a folder of l5kit train or l5kit train-rl: there is no {_CONFIG_FILE}; name one "
             "that a training has written"
         )
     config = load_config_data(str(path / _CONFIG_FILE))

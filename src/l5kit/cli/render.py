@@ -45,7 +45,7 @@ def _parse_size(text: str) -> _Size:
 
 def _check_map_kind(kind: str | None) -> str | None:
     if kind is not None and kind not in MAP_KINDS:
-        raise typer.BadParameter(f"{kind!r}{did_you_mean(kind, MAP_KINDS)} is none of {', '.join(MAP_KINDS)}")
+        raise typer.BadParameter(f"{kind!r}{did_you_mean(kind, MAP_KINDS)} is not one of {', '.join(MAP_KINDS)}")
     return kind
 
 

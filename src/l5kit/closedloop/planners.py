@@ -361,7 +361,7 @@ def _open_driver(
         beside = Path(requested).parent
         weights = (str(beside / each.name) for each in beside.glob("*.safetensors"))
         raise InvalidArgumentError(
-            f"{argument} is {requested!r}{did_you_mean(requested, (*names, *weights))}, which is none of "
+            f"{argument} is {requested!r}{did_you_mean(requested, (*names, *weights))}, which is not one of "
             f"{', '.join(names)}, not FILE.py:NAME, and not an existing file or folder"
         )
     candidate, source = read_own(

@@ -109,7 +109,7 @@ def _split(text: str) -> tuple[str, list[Path]]:
     for part in filter(None, rest.split(",")):
         matches = sorted(glob.glob(part)) if glob.has_magic(part) and not os.path.exists(part) else [part]
         if not matches:
-            raise InvalidArgumentError(f"runs has {text!r}, and no folder fits {part!r}; check it for spelling")
+            raise InvalidArgumentError(f"runs has {text!r}, and no folder fits {part!r}; check the spelling")
         paths += map(Path, matches)
     if not name or not paths:
         raise InvalidArgumentError(f"runs has {text!r}; write NAME=FOLDER,FOLDER, such as mine=runs/seed0,runs/seed1")

@@ -118,7 +118,7 @@ def read_run(folder: str | os.PathLike[str]) -> ScoredRun:
     what = f"run {str(folder)!r}"
     if not path.is_dir():
         raise InvalidArgumentError(
-            f"{what} is no folder; name folders that l5kit simulate, evaluate or train have written, or "
+            f"{what} is not a folder; name folders that l5kit simulate, evaluate or train have written, or "
             "NAME=FOLDER,FOLDER"
         )
     is_simulation, has_scores = (path / RUN_FILE).is_file(), (path / SCORES_FILE).is_file()
@@ -199,7 +199,7 @@ def _read_evaluation(path: Path) -> ScoredRun:
     """Return the mean errors of the trajectories of each scene.
 
     Raises:
-        CorruptedDataError: The table of trajectories lacks a column, or a cell is no number.
+        CorruptedDataError: The table of trajectories lacks a column, or a cell is not a number.
     """
     scores = read_object(path / SCORES_FILE)
 

@@ -55,7 +55,7 @@ def read_own(
     path, name = _parts(reference)
     file = Path(path)
     if not file.is_file():
-        raise FileNotFoundError(f"{argument} is {reference!r}, but there is no file {path!r}; check it for spelling")
+        raise FileNotFoundError(f"{argument} is {reference!r}, but there is no file {path!r}; check the spelling")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     source = f"{name} of {digest}"
     spec = importlib.util.spec_from_file_location(f"l5kit_user_{file.stem}_{digest[:8]}", file)

@@ -96,7 +96,7 @@ def read_text(path: str | os.PathLike[str], *, called: str) -> str:
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{called} {os.fspath(path)} does not exist; check the path for spelling") from error
+        raise FileNotFoundError(f"{called} {os.fspath(path)} does not exist; check the spelling of the path") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

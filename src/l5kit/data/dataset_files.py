@@ -177,7 +177,7 @@ def find_all_logs(path: str | os.PathLike[str], *, takes_towns: bool = False) ->
         return [Path(each) for each in find_remote_datasets(url)]
     path = Path(url)
     if not path.exists():
-        raise DatasetNotFoundError(f"no dataset at {str(path)!r}: this path does not exist; check it for spelling")
+        raise DatasetNotFoundError(f"no dataset at {str(path)!r}: this path does not exist; check the spelling")
     if path.is_file() or path.suffix == ".zarr" or is_group(path):
         return [path]
     candidates = logs_in([path, path / _SCENES_FOLDER])

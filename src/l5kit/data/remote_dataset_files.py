@@ -108,7 +108,7 @@ def local_file(path: str | Path) -> Path:
     files, remote_path = _files_at(url)
     info = sync(files.info(remote_path))
     if info is None:
-        raise FileNotFoundError(f"there is no file at {url!r}; check the URL for spelling")
+        raise FileNotFoundError(f"there is no file at {url!r}; check the spelling of the URL")
     version = version_of(info)
     folder = cache_folder().absolute() / "remote" / key_of(url)
     # the last part of the path, without a signature, in characters that every file system accepts

@@ -197,7 +197,7 @@ def _require_consecutive(intervals: Int64Array, num_rows: int, field: str) -> No
         frame = int(wrong[0])
         raise InvalidArgumentError(
             f"{field} of frame {frame} is {intervals[frame].tolist()}; it must start at {int(wanted[frame])}, where "
-            "the one before ends, and not end before it starts"
+            "the previous one ends, and not end before it starts"
         )
     end = int(stops[-1]) if len(stops) else 0
     if end != num_rows:

@@ -181,7 +181,7 @@ def find_policy_file(policy: str | os.PathLike[str]) -> Path:
         hint = (
             f"its training has not ended: name the {(names or ['best.zip'])[-1]} in it"
             if path.is_dir()
-            else ("check it for spelling")
+            else ("check the spelling")
         )
         raise FileNotFoundError(f"there is no {str(file)!r}; {hint}")
     # running trainings, and those of older versions, have no receipt

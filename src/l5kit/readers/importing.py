@@ -177,7 +177,7 @@ def _parts_beside(target: Path) -> Iterator[Path]:
     if foreign is not None or (os.path.lexists(parts) and not parts.is_dir()):
         raise InvalidArgumentError(
             f"out: scenes wait in {str(parts)!r} until an import is complete, and "
-            + (f"it holds {foreign!r}, which is no part of an import" if foreign else "it is no folder")
+            + (f"it holds {foreign!r}, which is no part of an import" if foreign else "it is not a folder")
             + "; move that away, or name another folder"
         )
     parts.mkdir(parents=True, exist_ok=True)

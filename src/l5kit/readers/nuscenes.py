@@ -101,7 +101,7 @@ class NuscenesReader:
             )
         if not folders:
             got = "this is a file" if path.is_file() else "there is no folder v1.0-... with scene.json"
-            raise DatasetNotFoundError(f"no nuScenes at {str(path)!r}: {got}; check the path for spelling")
+            raise DatasetNotFoundError(f"no nuScenes at {str(path)!r}: {got}; check the spelling of the path")
         self._folder = folders[0].absolute()
         self._cities: dict[str, CityMap] = {}
 

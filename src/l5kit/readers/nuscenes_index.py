@@ -144,7 +144,7 @@ class _Scenes:
         self.problems = [("", "", "") for _ in self.records]
         for first, second in zip(self.records[:-1], self.records[1:], strict=True):
             if first.name == second.name:
-                raise SourceDataError(file_name(folder, "scene"), f"scene {first.name!r}", "is there twice")
+                raise SourceDataError(file_name(folder, "scene"), f"scene {first.name!r}", "occurs twice")
 
         # The city of each scene is that of its recording.
         logs = {log.token: log for log in read_table(folder, "log", LogRecord)}
@@ -188,7 +188,7 @@ class _Scenes:
                 self.add_fault(number, "sample", f"{scene.name}, sample {token!r}", text)
                 return []
             if chain and sample.timestamp <= chain[-1].timestamp:
-                text = f"its timestamp {sample.timestamp} is not after {chain[-1].timestamp} of the one before"
+                text = f"its timestamp {sample.timestamp} is not after {chain[-1].timestamp} of the previous one"
                 self.add_fault(number, "sample", f"{scene.name}, sample {token!r}", text)
                 return []
             chain.append(sample)

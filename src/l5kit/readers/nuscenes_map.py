@@ -159,7 +159,7 @@ class _Builder:
         seen: set[str] = set()
         for record in records:
             if record.token in seen:
-                raise SourceDataError(self._name, f"{what} {record.token!r:.80}", "is there twice; copy the file again")
+                raise SourceDataError(self._name, f"{what} {record.token!r:.80}", "occurs twice; copy the file again")
             seen.add(record.token)
 
     def _lanes(self) -> list[SourceLane]:

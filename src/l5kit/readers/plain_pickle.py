@@ -363,7 +363,7 @@ class _Machine:
         """Complete an array or a dtype with its state, also in the memo."""
         state, unfinished = self._stack.pop(), self._stack.pop()
         if type(unfinished) is not _Unfinished or type(state) is not tuple:
-            raise ValueError("it sets the state of an object that is no array; only plain values are read")
+            raise ValueError("it sets the state of an object that is not an array; only plain values are read")
         if unfinished.kind == _ARRAY:
             done = _array_of(state)
         else:

@@ -149,7 +149,7 @@ def licence_of(dataset: str) -> str:
 
 
 def require_source_folder(source: Path, *, called: str) -> None:
-    """Refuse a source that is no folder.
+    """Refuse a source that is not a folder.
 
     Args:
         source: Path of the source.

@@ -105,7 +105,7 @@ def resample_dataset(
     """
     source, target = Path(path), Path(out).absolute()
     if not source.exists():
-        raise DatasetNotFoundError(f"no dataset at {str(source)!r}: this path does not exist; check it for spelling")
+        raise DatasetNotFoundError(f"no dataset at {str(source)!r}: this path does not exist; check the spelling")
     clear_leftovers(target)
     if os.path.lexists(target):
         raise FileExistsError(f"out is {str(target)!r}, which exists; name another")

@@ -48,7 +48,7 @@ def to_records(scene: SourceScene, info: SourceInfo) -> SceneRecords:
     for track, name in zip(tracks.ids, tracks.classes, strict=True):
         if name not in labels:
             raise InvalidArgumentError(
-                f"track {track!r} has the class {name!r}, which is none of the source: {', '.join(labels)}"
+                f"track {track!r} has the class {name!r}, none of the source: {', '.join(labels)}"
             )
     agents = Tracks(
         track_ids=track_ids_of(tracks.ids),

@@ -120,7 +120,7 @@ def require_text(what: str, value: object) -> None:
         value: The id or name.
 
     Raises:
-        InvalidArgumentError: It is no text, empty, too long, or cannot be encoded as UTF-8.
+        InvalidArgumentError: It is not text, empty, too long, or cannot be encoded as UTF-8.
     """
     if not is_text(value):
         shown = repr(value)

@@ -61,7 +61,7 @@ class SourceFields:
         """Return text, or a default if there is no value.
 
         Raises:
-            TypeError: It is no text, and there is none without a default.
+            TypeError: It is not text, and there is none without a default.
         """
         value = self.values.get(key)
         if value is None and default is not None:

@@ -154,7 +154,7 @@ class SourceMap:
         signs: Stop signs.
 
     Raises:
-        InvalidArgumentError: The name is no text, or an id is invalid or used twice.
+        InvalidArgumentError: The name is not text, or an id is invalid or used twice.
     """
 
     name: str

@@ -108,7 +108,7 @@ class SourceTracks:
         is_target: Whether the source asks to predict the track's future, bool, (N,); None if unknown.
 
     Raises:
-        InvalidArgumentError: An array has the wrong shape, an id is no text or used twice, or in a valid step a value
+        InvalidArgumentError: An array has the wrong shape, an id is not text or used twice, or in a valid step a value
             is not finite or out of range, or a size is not above 0.
     """
 
@@ -142,7 +142,7 @@ class SourceTracks:
         for name in self.ids:
             require_text("the id of a track", name)
             if name in seen:
-                raise InvalidArgumentError(f"track {name!r} is there twice")
+                raise InvalidArgumentError(f"track {name!r} occurs twice")
             seen.add(name)
 
         # Values are checked where a track is observed; a constant size if it is observed at all.
@@ -293,7 +293,7 @@ class SourceScene:
             step = int(np.argmax(steps_ns < SHORTEST_STEP_NS)) + 1
             raise InvalidArgumentError(
                 f"times must be {SHORTEST_STEP_NS} ns apart at least, but step {step} is {steps_ns[step - 1]} ns after "
-                "the one before"
+                "the previous one"
             )
         lengths = len(self.ego.yaws_rad), self.tracks.is_valid.shape[1], self.lights.states.shape[1]
         if set(lengths) != {len(times_ns)}:

@@ -152,7 +152,7 @@ def _require_columns(there: list[str], wanted: list[str]) -> None:
                 f"{', '.join(map(repr, there[:30]))}"
             )
         if there.count(name) > 1:
-            raise ValueError(f"the column {name!r} is there twice")
+            raise ValueError(f"the column {name!r} occurs twice")
 
 
 def _require_whole(column: pa.ChunkedArray, name: str) -> None:
@@ -188,7 +188,7 @@ def _values_of(column: pa.ChunkedArray, name: str) -> Float64Array:
         if pa.types.is_string(column.type):
             texts = column.to_pylist()
             row = 0
-            for number, text in enumerate(texts):  # the first text that is no number
+            for number, text in enumerate(texts):  # the first text that is not a number
                 try:
                     float(text)
                 except ValueError:

@@ -64,6 +64,6 @@ def parse_xml(file: Path, target: XmlTarget[_Result], *, most_bytes: int = _MOST
             raise
         raise ValueError(f"it has an {error!s:.100}; write it as UTF-8") from error
     except FileNotFoundError as error:
-        raise ValueError("there is no such file; check the path for spelling") from error
+        raise ValueError("there is no such file; check the spelling of the path") from error
     except IsADirectoryError as error:
         raise ValueError("this is a folder; name the file in it") from error

@@ -148,14 +148,14 @@ def _kept_tags(log: ChunkedDataset, num_scenes: int, maps: SceneMaps | None, map
             return kept
         fate = f"cannot be kept in {file.parent} ({problem})" if problem else f"is kept in {file.parent}"
         warn_caller(
-            f"what happens in {num_scenes} scenes of {log.path!r} has to be found, which takes a while; it {fate}"
+            f"computing the tags of {num_scenes} scenes of {log.path!r}, which takes a while; the result {fate}"
         )
         has_tag = _find_tags(log, num_scenes, maps)
         if not problem:
             try:
                 keep_npy(file, has_tag)
             except OSError as error:  # without disk space nothing is cached
-                warn_caller(f"what happens in scenes cannot be kept in {file}: {error}")
+                warn_caller(f"the tags of scenes cannot be kept in {file}: {error}")
     return has_tag
 
 

@@ -29,7 +29,7 @@ def faults(run):
         pytest.param([], 0, id="nothing"),
         pytest.param([[0, 0]], 0, id="an empty record"),
         pytest.param([[0, 14], [14, 28]], 28, id="two"),
-        pytest.param([[0, 0], [0, 14], [14, 14], [14, 28], [28, 28]], 28, id="empty ones where the one before ends"),
+        pytest.param([[0, 0], [0, 14], [14, 14], [14, 28], [28, 28]], 28, id="empty ones where the previous one ends"),
     ],
 )
 def test_a_plain_run(bounds, length):
@@ -251,7 +251,7 @@ def test_a_part_of_a_run_starts_where_it_has_to_and_counts_as_the_whole_does():
 
 
 EXPLAINED = {
-    "zeroed": (1, "frame_index_interval [0, 0] of scene 1 is empty, but not at 14, where the one before ends"),
+    "zeroed": (1, "frame_index_interval [0, 0] of scene 1 is empty, but not at 14, where the previous one ends"),
     "emptied": (
         1,
         "frame_index_interval [14, 14] of scene 1 is empty, but the frames from 14 to 28 belong to no scene",
@@ -260,7 +260,7 @@ EXPLAINED = {
     "too far": (3, "frame_index_interval [42, 57] of scene 3 does not lie within the 56 frames"),
     "swapped": (
         1,
-        "frame_index_interval [0, 14] of scene 1 neither starts at 28, where the one before ends, nor ends at 28, "
+        "frame_index_interval [0, 14] of scene 1 neither starts at 28, where the previous one ends, nor ends at 28, "
         "where the next one starts",
     ),
 }
@@ -275,7 +275,7 @@ def test_what_is_wrong_is_told_in_words(case):
 def test_the_words_name_the_record_that_a_row_was_lost_from():
     assert check(ONE_WRONG["zeroed"][0]).explain_row(20) == (
         "frame 20 belongs to no scene: "
-        "frame_index_interval [0, 0] of scene 1 is empty, but not at 14, where the one before ends"
+        "frame_index_interval [0, 0] of scene 1 is empty, but not at 14, where the previous one ends"
     )
     assert check([[0, 14], [28, 42]]).explain_row(20) == (
         "frame 20 belongs to no scene: scene 0 ends at 14, scene 1 starts at 28"

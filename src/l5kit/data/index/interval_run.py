@@ -194,13 +194,13 @@ class IntervalRun:
             IntervalFault.NONE: "is as it should be",
             IntervalFault.REVERSED: "ends before it starts",
             IntervalFault.OUTSIDE: f"does not lie within the {self.length} {titles.row}s",
-            IntervalFault.FLOATING: f"is empty, but not at {end_before}, where the one before ends",
+            IntervalFault.FLOATING: f"is empty, but not at {end_before}, where the previous one ends",
             IntervalFault.EMPTY: f"is empty, but the {titles.row}s from {end_before} to {next_start} belong to no "
             f"{titles.record}",
-            IntervalFault.START: f"does not start at {end_before}, where the one before ends",
+            IntervalFault.START: f"does not start at {end_before}, where the previous one ends",
             IntervalFault.STOP: f"does not end at {next_start}, where the next one starts",
-            IntervalFault.BOTH: f"neither starts at {end_before}, where the one before ends, nor ends at {next_start}, "
-            "where the next one starts",
+            IntervalFault.BOTH: f"neither starts at {end_before}, where the previous one ends, nor ends at "
+            f"{next_start}, where the next one starts",
             IntervalFault.SHIFTED: f"is one of several that all lie too far ahead or behind, by as many {titles.row}s",
             IntervalFault.MISPLACED: f"does not lie between those of the {titles.record}s before and after it",
         }

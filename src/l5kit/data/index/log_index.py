@@ -235,7 +235,7 @@ def require_readable_scene(dataset: Log, scene: int) -> None:
             frame, reason = int(wrong[0]) - int(frames[0]), around.explain(int(wrong[0]))
         elif len(falls):  # empty frames that are consistent with frames of other scenes, which are then the wrong ones
             frame = int(falls[0]) + 1
-            reason = f"{titles.field} of {titles.record} {start + frame} starts before the one before it ends"
+            reason = f"{titles.field} of {titles.record} {start + frame} starts before the previous one ends"
         else:
             continue
         raise CorruptedDataError(f"scene {scene}, frame {frame} of it: {reason}; {_ADVICE}")
