@@ -57,7 +57,7 @@ def test_the_folder_itself_can_be_the_reference(l5kit, city):
     assert (facts["is_reference"], facts["location"]) == (True, city.as_uri())
     done = l5kit("artifact", "log", city, "--name", "l5-data", *PLACE, "--by-reference", "--reference", "s3://a/b")
     assert done.exit_code == 2
-    assert "do not go together" in done.stderr
+    assert "exclude each other" in done.stderr
 
 
 def test_what_was_trained_is_linked_with_its_data(l5kit, city, tmp_path):
@@ -73,7 +73,7 @@ def test_what_was_trained_is_linked_with_its_data(l5kit, city, tmp_path):
 
 def test_a_project_without_datasets(l5kit):
     done = l5kit("artifact", "list", *PLACE, "--name", "l5-data")
-    assert (done.exit_code, done.stdout) == (0, "No datasets in driving of the name l5-data\n")
+    assert (done.exit_code, done.stdout) == (0, "No datasets in driving named l5-data\n")
     assert json.loads(l5kit("artifact", "list", *PLACE, "--json").stdout) == []
 
 

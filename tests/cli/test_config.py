@@ -46,7 +46,7 @@ def test_a_configuration_that_may_be_edited_is_not_replaced(l5kit, tmp_path):
     edited.write_text("# an edited configuration of l5kit\n")
     done = l5kit("config", "show", "simnet", "--out", edited)
     assert done.exit_code == 1
-    assert "is there and may be edited" in done.stderr
+    assert "exists and may have been edited" in done.stderr
     assert edited.read_text() == "# an edited configuration of l5kit\n"
 
 

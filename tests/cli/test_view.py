@@ -412,5 +412,5 @@ def test_ctrl_c_ends_it_cleanly(city, is_drawing):
 def test_two_datasets_cannot_be_exported_together(l5kit, city, tmp_path):
     done = l5kit("view", city, "--beside", city, "--export", tmp_path / "a.html")
     assert done.exit_code == 1
-    assert "--export writes one scene of one dataset, and does not go with --beside" in done.stderr
+    assert "--export writes one scene of one dataset, so it excludes --beside" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -126,7 +126,7 @@ def test_a_session_takes_the_meta_json_near_the_map(files, log):
 
 
 def test_who_replays_a_log_cannot_plan_in_a_session():
-    with pytest.raises(InvalidArgumentError, match="'replay', which replays a log, and a session has none"):
+    with pytest.raises(InvalidArgumentError, match="'replay', which replays a log, but a session has none"):
         open_session("replay")
 
 

@@ -300,7 +300,7 @@ def test_empty_logs_have_length_0() -> None:
 
 def test_d14_a_rasterizer_with_another_geometry_gives_a_warning_at_the_constructor() -> None:
     cfg = make_cfg()
-    with pytest.warns(RuntimeWarning, match="another geometry") as caught:
+    with pytest.warns(RuntimeWarning, match="geometry of the rasterizer differs") as caught:
         EgoDataset(cfg, make_fixture_s(), make_stub(make_cfg(raster_size=[50, 50])))
     assert caught[0].filename == __file__
     with warnings.catch_warnings():

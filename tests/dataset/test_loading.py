@@ -254,7 +254,7 @@ class OwnFunction(EgoDataset):
 
 def test_a_sample_function_with_a_perturbation_is_refused_by_several_threads() -> None:
     dataset = make_ego(make_perturbation(), cls=OwnFunction)
-    with pytest.raises(InvalidArgumentError, match=r"threads is 2.*function of its own.*threads=1"):
+    with pytest.raises(InvalidArgumentError, match=r"threads is 2.*custom sample function.*threads=1"):
         loader(dataset, 4, threads=2)
     expected = list(loader(make_ego(make_perturbation()), 4))
     assert_equal_batches(loader(dataset, 4, threads=1), expected)

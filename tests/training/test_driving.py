@@ -133,7 +133,7 @@ def test_the_best_weights_drive_as_well_as_they_say_after_a_kill_too(city, tmp_p
         pytest.param({"val_driving": DRIVEN | {"num_frames": 1}}, "1 frame is not driven", id="one frame"),
         pytest.param({"val_driving": DRIVEN | {"agents": "rules"}}, "or 'changing', got 'rules'", id="agents"),
         pytest.param(
-            {"val_driving": DRIVEN, "train_params": {"strategy": "fsdp"}}, "does not go with .* 'fsdp'", id="parts"
+            {"val_driving": DRIVEN, "train_params": {"strategy": "fsdp"}}, "not supported with .* 'fsdp'", id="parts"
         ),
     ],
 )

@@ -278,7 +278,7 @@ def test_the_state_of_another_training_is_refused(city, tmp_path):
         run(cfg, tmp_path / name, city)
     shutil.copy(tmp_path / "one" / "last.ckpt", tmp_path / "other" / "last.ckpt")
     cfg["train_params"]["max_num_steps"] = 2
-    with pytest.raises(CheckpointError, match=r"other.last\.ckpt is the state of another training"):
+    with pytest.raises(CheckpointError, match=r"other.last\.ckpt is not the state of the training"):
         run(cfg, tmp_path / "other", city, resume=True)
 
 
