@@ -113,8 +113,8 @@ class CompactLayout:
     the vehicle / 20 m/s; length and width / 10 m; one-hot class (vehicle, vulnerable, other); 1. Unused rows are zeros.
 
     ``lanes``, shape (num_lane_points, 8): the points of lane centre lines within reach, about 4 m apart, nearest first.
-    x and y / reach; direction of the lane; speed limit / 20 m/s; 1 if the light of the lane is red; 1 if it is yellow;
-    1. Unused rows are zeros.
+    x and y / reach; direction of the lane; speed limit / 20 m/s; 1 if the light of the lane is red; 1 if it is
+    yellow; 1. Unused rows are zeros.
 
     In the frame of the route (a Frenet frame) two parts have other columns, named by ``ROUTE_FRAME_ROUTE_COLUMNS`` and
     ``ROUTE_FRAME_AGENT_COLUMNS``. Each point of ``route`` has the speed with a lateral acceleration of 2 m/s2 in its

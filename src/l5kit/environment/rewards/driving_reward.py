@@ -45,8 +45,7 @@ class DrivingWeights:
         off_road: Per second with a corner 0.3 m or more off the drivable surface: - w x dt.
         time_to_collision: Per second in which the AV would collide within 0.9 s at constant motion of all, or collides
             at fault: - w x dt.
-        off_route: Per second more than ``most_offset_m`` away from the route, or at more than 90 degrees to it:
-            - w x dt.
+        off_route: Per second more than ``most_offset_m`` away from the route, or more than 90 degrees off it: - w x dt.
         speed: Per second at 2.23 m/s above the limit of the route: - w x dt x min(excess / 2.23 m/s, 3).
         comfort: Per second with all six signals of the score at twice their bounds: - w x dt x mean of
             clip(signal / bound - 1, 0, 1). Here the signals are differences of two motions, not filtered.
