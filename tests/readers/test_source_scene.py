@@ -195,11 +195,11 @@ def test_a_map_is_the_same_after_it_was_packed():
 
 def test_names_that_are_texts_of_numpy_are_the_same_after_a_part_was_written(tmp_path):
     ref = SceneRef(np.str_("train"), np.str_("a"), "a.csv")
-    scene = made_scene("a", ids=(np.str_("17"), np.str_("man")), remarks=(np.str_("It rains."),))
+    scene = made_scene("a", ids=(np.str_("17"), np.str_("man")), remarks=(np.str_("It rains."), "A \ud800."))
     write_part(tmp_path / "a.npz", ref, scene, to_records(scene, INFO))
     head = Part(tmp_path / "a.npz").head_if_whole(ref)
     assert head is not None
-    assert (head.ref, head.remarks, set(head.track_ids.values())) == (ref, ["It rains."], {"17", "man"})
+    assert (head.ref, head.remarks, set(head.track_ids.values())) == (ref, ["It rains.", "A \\ud800."], {"17", "man"})
 
 
 def test_what_is_cut_out_of_an_area_is_near_the_av_too():

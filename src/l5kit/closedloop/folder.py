@@ -14,11 +14,12 @@ from l5kit._files import clear_leftovers, remove_whole, write_json
 from l5kit._types import JsonObject
 from l5kit.closedloop.options import with_option
 from l5kit.closedloop.parts import PART_PATHS, PARTS_FOLDER
-from l5kit.closedloop.scenes import FailedScene, as_unicode
+from l5kit.closedloop.scenes import FailedScene
 from l5kit.closedloop.tables import scene_columns_of
 from l5kit.data.jobs.folder_lock import held_alone
 from l5kit.data.jobs.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
 from l5kit.data.jobs.receipts import RECEIPT_FILE, digest_of_json, find_loss
+from l5kit.data.texts import as_unicode
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.driving.scene_score import read_facts

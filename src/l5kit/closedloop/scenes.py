@@ -12,15 +12,11 @@ from l5kit.data.jobs.data_record import DataRecord
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
+from l5kit.data.texts import as_unicode
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.record_faults import find_record_fault
 from l5kit.simulation.engine.driven_scenes import SceneFault
-
-
-def as_unicode(text: str) -> str:
-    """Return a text that UTF-8 can encode, with invalid bytes of file names (lone surrogates) escaped."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from l5kit.closedloop.planners import (
     open_traffic,
     with_whole_path,
 )
-from l5kit.closedloop.scenes import TrueLog, as_unicode, open_truth
+from l5kit.closedloop.scenes import TrueLog, open_truth
 from l5kit.configs.own_code import is_own, with_whole_file
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.dataset_summary import find_other_step_time
@@ -35,6 +35,7 @@ from l5kit.data.map.opened import open_maps
 from l5kit.data.progress import Progress
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.stores.store import file_name_of, path_of, whole_path_of
+from l5kit.data.texts import as_unicode
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, EngineError, InvalidArgumentError, without_secrets
 from l5kit.evaluation.driving.metric import NUPLAN

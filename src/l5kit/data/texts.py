@@ -1,4 +1,4 @@
-"""Texts of records, which may be invalid in a damaged file."""
+"""Texts of records and files, which may be invalid, and of durations."""
 
 import sys
 
@@ -45,6 +45,11 @@ def decoded_text(content: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else text
+
+
+def as_unicode(text: str) -> str:
+    """Return a text that UTF-8 can encode: unpaired surrogates, as from invalid bytes of file names, are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def duration_text(seconds: float) -> str:

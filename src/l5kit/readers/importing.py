@@ -18,6 +18,7 @@ from l5kit.data.jobs.scene_jobs import Workers, map_scenes
 from l5kit.data.map.builder import MOST_MAP_BYTES
 from l5kit.data.progress import Progress, progress_of_part
 from l5kit.data.scene_records import SceneRecords
+from l5kit.data.texts import as_unicode
 from l5kit.errors import EngineError, InvalidArgumentError, L5KitError, MapTooLargeError, is_termination
 from l5kit.readers.formats import MapLayout
 from l5kit.readers.import_files import IMPORT, ImportFiles
@@ -305,7 +306,7 @@ def _read_missing(
 def _as_written(text: str) -> str:
     """Return a text that is encodable as UTF-8 and of limited length."""
     shown = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]} ..."
-    return shown.encode("utf-8", "backslashreplace").decode("utf-8")
+    return as_unicode(shown)
 
 
 def _require_free(target: Path, *, overwrite: bool) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes
+from l5kit.data.texts import as_unicode
 from l5kit.errors import InvalidArgumentError
 from l5kit.readers.motion import velocities_of
 from l5kit.readers.source_bounds import (
@@ -300,7 +301,7 @@ class SourceScene:
             raise InvalidArgumentError(
                 f"AV, tracks and lights have {lengths} steps, but there are {len(times_ns)} times"
             )
-        object.__setattr__(self, "remarks", tuple(self.remarks))
+        object.__setattr__(self, "remarks", tuple(map(as_unicode, self.remarks)))
 
         # tracks and map elements must be near the AV
         first_m = self.ego.positions_m[0]
