@@ -166,7 +166,7 @@ def test_a_training_on_other_data_is_not_linked(store, city, described, copied_c
 def test_a_training_without_weights_is_not_linked(store, training, described):
     store.log(described, "l5-data")
     (training / "planner.safetensors").unlink()
-    with pytest.raises(InvalidArgumentError, match="there are no weights"):
+    with pytest.raises(InvalidArgumentError, match="which has no weights"):
         link_training(training, store, "l5-data")
 
 

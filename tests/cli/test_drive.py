@@ -121,7 +121,7 @@ def test_a_port_that_is_taken_is_named(tmp_path):
 def test_it_scores_a_drive_and_says_what_differs(l5kit, city, drive_file, tmp_path):
     done = l5kit("drive", city, "--score", drive_file, "--out", tmp_path / "mine")
     assert done.exit_code == 0, done.stderr
-    assert "warning: score" in done.stderr
+    assert "warning: page and simulation differ in score" in done.stderr
     assert "no collisions at fault" in done.stdout or "comfort" in done.stdout
     assert (tmp_path / "mine" / "scores.json").is_file()
     again = l5kit("drive", city, "--score", drive_file, "--out", tmp_path / "mine", "--json")

@@ -452,7 +452,7 @@ def test_an_interrupted_computation_leaves_nothing_in_the_dataset(tmp_path: Path
 
 
 def test_a_log_in_memory_has_no_place_for_a_mask() -> None:
-    with pytest.raises(InvalidArgumentError, match="stored inside a dataset folder, and '' is none"):
+    with pytest.raises(InvalidArgumentError, match="stored inside a dataset folder, and '' is not a folder"):
         select_agents(make_fixture_s(), 0.5, *THRESHOLDS.values())
 
 

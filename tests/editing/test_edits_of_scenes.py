@@ -368,7 +368,7 @@ def test_a_speed_takes_an_av_that_stands_to_the_fork(fork):
     [
         pytest.param(AnotherGoal(), (10.0, 4.0), "reaches no fork of lanes", id="no fork"),
         pytest.param(AnotherGoal(), (10.0, 0.0), "reaches no fork of lanes", id="a fork behind the log"),
-        pytest.param(AnotherGoal(goal_m=(10.0, 4.0)), (60.0, 0.0), "the goal is not reached: no way", id="no way"),
+        pytest.param(AnotherGoal(goal_m=(10.0, 4.0)), (60.0, 0.0), "the goal is not reached: no route", id="no way"),
         pytest.param(AnotherGoal(goal_m=(0.0, 999.0)), (60.0, 0.0), "the goal is not reached: goal", id="no lane"),
         pytest.param(AnotherGoal(), (10.0, -90.0), "the AV is on no lane", id="off all lanes"),
     ],

@@ -493,7 +493,7 @@ def test_files_of_torch_that_hold_no_weights(content, message, tmp_path):
         read_checkpoint(tmp_path / "a.pt")
 
 
-@pytest.mark.parametrize(("config", "message"), [("{", "no JSON"), ("[1]", "a list, not")])
+@pytest.mark.parametrize(("config", "message"), [("{", "not JSON"), ("[1]", "a list, not")])
 def test_a_configuration_that_is_none(config, message, tmp_path):
     with pytest.raises(CheckpointError, match=message):
         checkpoint_files.object_of({"key": config}, "key", tmp_path / "a")

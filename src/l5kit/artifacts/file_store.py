@@ -263,7 +263,7 @@ def _require_no_difference(manifest: Manifest, folder: Path, *, what: str, curre
         return
     kinds = (("missing", differences.missing), ("changed", differences.changed), ("extra", differences.extra))
     texts = [f"{len(paths)} {kind} ({paths[0]}{', ...' if len(paths) > 1 else ''})" for kind, paths in kinds if paths]
-    raise CorruptedDataError(f"{what} differs from the logged version; of its files,{', '.join(texts)}")
+    raise CorruptedDataError(f"{what} differs from the logged version; of its files, {', '.join(texts)}")
 
 
 def fetch_files(url: str, paths: Sequence[str], folder: Path, *, progress: Progress | None = None) -> None:

@@ -56,7 +56,7 @@ def test_a_table_of_other_frames_gives_no_values(copy):
 
 def test_plans_of_other_frames_are_an_error(copy):
     np.savez(copy / "plans.npz", times_s=np.ones(2), scene_0=np.zeros((94, 2, 3)))
-    with pytest.raises(CorruptedDataError, match=r"shape \(94, 2, 3\), it needs \(95, 2, 3\)"):
+    with pytest.raises(CorruptedDataError, match=r"shape \(94, 2, 3\), but must have \(95, 2, 3\)"):
         read(copy, 0)
 
 
