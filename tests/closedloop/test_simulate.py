@@ -314,7 +314,7 @@ def test_a_network_drives_as_its_checkpoint_does(city, tmp_path):
 
 def test_a_network_needs_the_configuration_of_its_samples(city, tmp_path):
     torch = pytest.importorskip("torch")
-    with pytest.raises(InvalidArgumentError, match="planner_cfg is None, but the network Linear needs the configuration"):
+    with pytest.raises(InvalidArgumentError, match="planner_cfg is None, but the network Linear needs"):
         simulate(city, tmp_path / "out", planner=torch.nn.Linear(2, 2), options=options())
     with pytest.raises(InvalidArgumentError, match="planner must be a torch network or an object with a method"):
         simulate(city, tmp_path / "out", planner=3, options=options())
