@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks of the built site: nothing is fetched from elsewhere, no Markdown is left, the reference has all public names.
+"""Check of the built site: no requests to other servers, no Markdown left over, no public name missing.
 
 Usage: python docs/check_site.py site
 """
@@ -35,13 +35,13 @@ _LEFT = {
     "a link": re.compile(r"\[[^\]]*\]\(\S+\)"),
     "a list": re.compile(r"\n(?:[-*+]|\d{1,2}\.) \S"),
 }
-"""Markdown in the text of a block; a list behind other lines, as it would have become one at the start of a block."""
+"""Markdown inside the text of a block; of a list only after other lines, as one at the start is rendered."""
 
 
 class _Page(HTMLParser):
-    """What a browser fetches for a page, the ids of its elements, and the text of each of its blocks with its tag.
+    """What a browser fetches for a page, the ids of its elements, and the text and tag of each of its blocks.
 
-    In texts a letter stands in the place of a piece of code.
+    In texts, a letter takes the place of a piece of code.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class _Page(HTMLParser):
             self._text.append(data)
 
     def _end_block(self, tag: str) -> None:
-        """Keep the text of the block so far, and begin another one."""
+        """Store the text of the current block, and start a new one."""
         text = "".join(self._text)
         if text.strip():
             self.blocks.append((text, self._tag))
@@ -91,14 +91,14 @@ def _read(text: str) -> _Page:
 
 
 def fetched_elsewhere(text: str, *, is_style: bool = False) -> list[str]:
-    """Return the addresses on other servers that a browser fetches by itself to show a page or a style sheet."""
+    """Return the addresses on other servers that a browser fetches on its own to show a page or a style sheet."""
     if is_style:
         return _ELSEWHERE_IN_STYLE.findall(text)
     return [address for address in _read(text).addresses if _ELSEWHERE.match(address)]
 
 
 def left_as_markdown(text: str) -> list[str]:
-    """Return what was to become a heading, table, list, link and the like on a page and has not, with its line."""
+    """Return Markdown of a heading, table, list, link and so on that was not rendered on a page, with its line."""
     found = []
     for block, tag in _read(text).blocks:
         lines = "\n".join(line.strip() for line in block.strip().splitlines())
@@ -110,7 +110,7 @@ def left_as_markdown(text: str) -> list[str]:
 
 
 def faults(site: Path) -> Iterator[str]:
-    """Yield what is wrong with a built site, one line each."""
+    """Yield the faults of a built site, one line each."""
     for path in sorted([*site.rglob("*.html"), *site.rglob("*.css")]):
         text, is_style = path.read_text("utf-8"), path.suffix == ".css"
         for address in fetched_elsewhere(text, is_style=is_style):

@@ -1,4 +1,4 @@
-"""Page of the command: the help of `l5kit` and of each of its commands, with all options."""
+"""Page of the command line: the help of `l5kit` and of each of its commands, with all options."""
 
 import re
 from collections.abc import Iterator
@@ -75,5 +75,5 @@ def _default(param: Any) -> str:
 
 
 def _text(text: str | None) -> str:
-    """Help without the marks of rich."""
+    """Help without the markup of rich."""
     return _RICH.sub("", text or "").replace("<", "&lt;")

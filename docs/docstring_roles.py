@@ -1,4 +1,4 @@
-"""Docstrings of the reference: roles such as ``:class:`Name``` become code."""
+"""Roles in docstrings of the reference: ``:class:`Name``` and others become code."""
 
 import re
 from typing import Any
@@ -17,6 +17,6 @@ class PlainRoles(griffe.Extension):
     """Extension of griffe, which reads the docstrings for mkdocstrings."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Mend one docstring."""
+        """Replace the roles of one docstring."""
         if obj.docstring is not None:
             obj.docstring.value = plain_roles(obj.docstring.value)

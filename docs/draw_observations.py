@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draw ``images/observations.png``: one moment of an environment as raster, as vectors and as compact state.
+"""Drawing of ``images/observations.png``: one moment of an environment as raster, vectors and compact state.
 
 Usage: python docs/draw_observations.py CITY SCENE FRAME, with a folder of ``l5kit synth``; needs matplotlib. The
-picture is of scene 16, frame 60 of ``l5kit synth city --seed 9107 --scenes 24``.
+picture shows scene 16, frame 60 of ``l5kit synth city --seed 9107 --scenes 24``.
 """
 
 import sys
@@ -32,7 +32,7 @@ REACH_M, SIZE_SCALE_M = 50.0, 10.0
 
 
 def observed(city, cfg, kind, *, scene, frame):
-    """Return the environment and what it shows at the start of an episode."""
+    """Return the environment and its observation at the start of an episode."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "gym.yaml"
         path.write_text(yaml.safe_dump(cfg), "utf-8")
@@ -74,7 +74,7 @@ def add_box(axes, center_m, yaw_rad, size_m, color):
 
 
 def draw_vectors(axes, sample):
-    """Draw the polylines of a vector observation: lanes, and where agents were."""
+    """Draw the polylines of a vector observation: lanes, and past positions of agents."""
     for line, is_there in zip(sample["lanes"], sample["lanes_availabilities"], strict=True):
         axes.plot(*line[is_there, :2].T, color=LANE, linewidth=0.9, zorder=1)
     for row in np.flatnonzero(sample["all_other_agents_history_availability"][:, 0]):

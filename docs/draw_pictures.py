@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draw the pictures of the README and of this folder, all or some, from synthetic cities and with a Chromium.
+"""Drawing of the pictures of the README and of this folder, all or some, from synthetic cities, with Chromium.
 
 Usage: python docs/draw_pictures.py [NAME ...] [--work FOLDER] [--chromium FILE]
 
-What pictures need (cities, simulations, comparisons) is made once in WORK, ``build/pictures`` unless told otherwise,
-by commands that the documents show. The viewer is drawn in both themes: ``viewer.png`` and ``viewer_dark.png``. Look at
-pictures before you commit them. ``stages.svg`` is drawn by hand from measured times.
+Cities, simulations and comparisons are made once in WORK, by default ``build/pictures``, by commands that the documents
+show. The viewer is drawn in both themes: ``viewer.png`` and ``viewer_dark.png``. Look at pictures before you commit
+them. ``stages.svg`` is drawn by hand from measured times.
 """
 
 import argparse
@@ -36,17 +36,17 @@ BROWSER_OPTIONS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", 
 THEMES = {"light": "", "dark": "_dark"}
 
 FAILURE = {"scene": 5, "frame": 66}
-"""A collision at fault: IDM turns left across a car, which IDM drives as well, and neither gives way."""
+"""A collision at fault: the AV, driven by IDM, turns left across a car that IDM drives too; neither gives way."""
 
 DRIVEN = {
     "scene": 4,
     "keys": [0, 0, 0, 4, 0, 4, 4, 0, 4, 0, 4, 0, 0, 4, 0, 0, 0, 0, 0, 0, 2, 2, 2, 10, 2, 10, 2, 8, 0, 8, 2, 10],
 }
-"""A drive towards a red light, and the keys that were held in each step."""
+"""A drive towards a red light, and the keys held in each step."""
 
 VIEWED = {"scene": 2, "frame": 90}
 AGENT = "scene=2&frame=90&track=1"
-"""A junction with lights, and an agent that drives."""
+"""A junction with lights, and a moving agent."""
 
 ROUTE_M = (np.array([-5.0, 220.0]), np.array([58.0, 71.0]))
 """Start and goal of the route that is drawn, metres in the city."""
@@ -61,10 +61,10 @@ EDITED = (
     ("another_goal,speed_mps=9", 72),
     ("slow_leader,ahead_m=15", 10),
 )
-"""Edits of the first scene of the small city that are drawn, each with a frame."""
+"""Edits of the first scene of the small city to draw, each with a frame."""
 
 LETS_IN = {"scene": 10, "frame": 198}
-"""The AV moves into a lane: among IDM another vehicle stays beside it, among those that give way it falls back."""
+"""The AV changes lanes: with IDM another vehicle stays next to it, with drivers that give way it falls back."""
 
 BEND = {"scene": 21, "frames": slice(82, 130), "boxes": slice(82, 130, 8)}
 """A bend that IDM takes too fast, in frames of the simulation."""
@@ -89,7 +89,7 @@ class Studio:
             get_command(make_app())(list(map(str, words)), prog_name="l5kit", standalone_mode=False)
 
     def made(self, name: str, *words: str | Path) -> Path:
-        """Return a folder of WORK, which a call of the command makes unless it is there."""
+        """Return a folder of WORK; a call of the command makes it if it is missing."""
         if not (self.work / name).exists():
             self.run(*words)
         return self.work / name
@@ -106,7 +106,7 @@ class Studio:
 
     @functools.cached_property
     def failing(self) -> Path:
-        """Drives of IDM among traffic that IDM drives; six of 24 collide at fault."""
+        """Drives of IDM in traffic driven by IDM; six of 24 collide at fault."""
         return self.drives("idm", "idm", "idm")
 
     def drives(self, name: str, planner: str, agents: str = "replay") -> Path:
@@ -116,12 +116,12 @@ class Studio:
 
     @functools.cached_property
     def yielding(self) -> Path:
-        """The same drives among traffic that gives way."""
+        """The same drives in traffic that gives way."""
         return self.drives("among_yielding", "idm", "yielding")
 
     @functools.cached_property
     def policy(self) -> Path:
-        """Drives of the policy that ships, with the rules behind it, among traffic that IDM drives."""
+        """Drives of the policy that ships, with the rules as fallback, in traffic driven by IDM."""
         words = ["simulate", self.city, "--planner", "route_policy", "--fallback", "rules", "--agents", "idm"]
         return self.made("policy", *words, "--scenes", "0:2", "--start-frame", "10", "--out", "policy")
 
@@ -134,7 +134,7 @@ class Studio:
 
     @contextlib.contextmanager
     def server(self, path: Path, *options: str | Path) -> Iterator[str]:
-        """Serve a dataset, a simulation or a comparison; give the address."""
+        """Serve a dataset, a simulation or a comparison; yield the address."""
         words = [sys.executable, "-m", "l5kit.cli", "view", str(path), "--no-browser", *map(str, options)]
         process = subprocess.Popen(words, cwd=self.work, stdout=subprocess.PIPE, text=True)
         try:
@@ -156,7 +156,7 @@ class Studio:
 
 
 def save(picture: bytes, name: str) -> None:
-    """Write a picture with as many colours as a palette has."""
+    """Write a picture with the colours of a palette."""
     shown = Image.open(io.BytesIO(picture)).convert("RGB")
     shown.quantize(256, kmeans=2, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
     print(f"{name}: {(IMAGES / name).stat().st_size / 1000:.0f} kB", flush=True)
@@ -180,7 +180,7 @@ def write_drawing(name: str, parts: list[str], *, width: int, height: int, title
 
 
 def save_film(frames: list[Image.Image], name: str, *, frame_ms: int = 100) -> None:
-    """Write a film in real time, whose last picture stays for two seconds."""
+    """Write a film in real time; its last picture stays for two seconds."""
     times_ms = [frame_ms] * (len(frames) - 1) + [2000]
     path = IMAGES / name
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=times_ms, loop=0, quality=70, method=6)
@@ -188,26 +188,26 @@ def save_film(frames: list[Image.Image], name: str, *, frame_ms: int = 100) -> N
 
 
 def both_themes(studio: Studio, address: str, name: str) -> None:
-    """Write what a page shows in the light and in the dark theme, once it is drawn."""
+    """Write screenshots of a page in the light and the dark theme, once it is drawn."""
     for theme, ending in THEMES.items():
         with studio.page(address, theme=theme) as page:
             page.wait_for_function(SHOWN)
-            page.wait_for_timeout(2500)  # samples, tags and curves come after the first picture
+            page.wait_for_timeout(2500)  # samples, tags and curves appear after the first picture
             page.wait_for_function("() => !document.body.innerText.includes('Compiling')")
             save(page.screenshot(), f"{name}{ending}.png")
 
 
 def draw_viewer(studio: Studio) -> None:
-    """A log: the list with tags, a junction, and an agent that was clicked."""
+    """A log: the list with tags, a junction, and a selected agent."""
     with studio.server(studio.city) as address:
-        with studio.page(f"{address}#scene=1") as page:  # tags and kernels of samples take a while, once
+        with studio.page(f"{address}#scene=1") as page:  # computing tags and compiling kernels takes a while, once
             page.wait_for_function(SHOWN)
             page.wait_for_timeout(60_000)
         both_themes(studio, f"{address}#{AGENT}", "viewer")
 
 
 def draw_drive(studio: Studio) -> None:
-    """The page on which one drives: some seconds of a scene, with the keys of somebody who follows the road."""
+    """The page to drive on: some seconds of a scene, with the keys of a driver who follows the road."""
     city = studio.made("drive_city", "synth", "drive_city", "--scenes", "6")
     page_folder = studio.made("drive_page", "drive", city, "--out", "drive_page", "--no-serve")
     with static_server(page_folder) as server:
@@ -231,14 +231,14 @@ def draw_simulation(studio: Studio) -> None:
 
 
 def draw_failure(studio: Studio) -> None:
-    """The film of the README: three seconds before the collision to one after it, as the viewer plays it."""
+    """The film of the README: from three seconds before the collision to one after it, as the viewer plays it."""
     first, last = FAILURE["frame"] - 30, FAILURE["frame"] + 12
     with studio.server(studio.failing) as address:
         place = f"#scene={FAILURE['scene']}&frame={first}&follow=1&zoom=9"
         with studio.page(address + place, width=1100, height=720) as page:
             page.wait_for_function(SHOWN)
             page.wait_for_timeout(2500)
-            for name in ("Labels", "Off road", "Over limit"):  # room for the map
+            for name in ("Labels", "Off road", "Over limit"):  # space for the map
                 page.get_by_role("button", name=name, exact=True).click()
             frames = []
             for frame in range(first, last + 1):
@@ -260,7 +260,7 @@ def draw_beside(studio: Studio) -> None:
 
 
 def draw_overview(studio: Studio) -> None:
-    """A comparison: the page of the viewer, and the picture that the command writes."""
+    """A comparison: the page of the viewer, and the picture written by the command."""
     shutil.copyfile(studio.comparison / "comparison.png", IMAGES / "comparison.png")
     with studio.server(studio.comparison) as address:
         for theme, ending in THEMES.items():
@@ -270,7 +270,7 @@ def draw_overview(studio: Studio) -> None:
 
 
 def draw_predictions(studio: Studio) -> None:
-    """Constant velocity, once as fast as now and once half as fast, over the log."""
+    """Constant velocity over the log, once at the current and once at half the speed."""
     path = studio.work / "predictions.csv"
     if not path.exists():
         predict(studio.city, path, **VIEWED)
@@ -301,7 +301,7 @@ def render(studio: Studio, path: Path, name: str, *options: str) -> None:
 
 
 def render_film(studio: Studio, path: Path, name: str, *options: str, frame_ms: int) -> None:
-    """Draw a film by l5kit render, smaller than it writes it."""
+    """Draw a film by l5kit render, scaled down."""
     drawn = studio.work / f"{name}.mp4"
     studio.run("render", path, *options, "--out", drawn.name)
     with av.open(str(drawn)) as film:
@@ -310,7 +310,7 @@ def render_film(studio: Studio, path: Path, name: str, *options: str, frame_ms: 
 
 
 def draw_frames(studio: Studio) -> None:
-    """What l5kit render draws of a frame, and a film."""
+    """Output of l5kit render for a frame, and for a film."""
     place = ["--scene", "1", "--frame", "60", "--size", "480x320"]
     for kind in ("semantic", "satellite", "box"):
         render(studio, studio.small_city, f"frame-{kind}.png", *place, "--map-type", kind)
@@ -341,7 +341,7 @@ def draw_edited(studio: Studio) -> None:
 
 
 def draw_driven(studio: Studio) -> None:
-    """What l5kit render draws of a simulation: shortly before a collision, and the collision."""
+    """Output of l5kit render for a simulation: shortly before a collision, and the collision."""
     for theme, ending in THEMES.items():
         place = ["--scene", str(FAILURE["scene"]), "--theme", theme, "--ghosts", "--plans"]
         render(studio, studio.failing, f"driven{ending}.png", *place, "--frame", str(FAILURE["frame"] - 5))
@@ -364,14 +364,14 @@ def draw_town(studio: Studio) -> None:
 
 
 def draw_noise(studio: Studio) -> None:
-    """A frame as a tracker perceives it, and the true boxes."""
+    """A frame as perceived by a tracker, and the true boxes."""
     noisy = studio.made("noisy", "synth", "noisy", "--noise", "--seed", "4", "--scenes", "1", "--frames", "60")
     for name, log in (("seen", noisy / "scenes" / "sample.zarr"), ("true", noisy / "truth" / "sample.zarr")):
         render(studio, log, f"noise-{name}.png", "--frame", "50", "--size", "480x320", "--pixel-size", "0.2")
 
 
 def draw_demo(studio: Studio) -> None:
-    """What networks see: samples of both classes over both kinds of maps."""
+    """Inputs of raster networks: samples of both dataset classes over both kinds of maps."""
     from l5kit.data import ChunkedDataset, find_dataset_files
     from l5kit.visualization.showcase import draw_contact_sheet
 
@@ -382,7 +382,7 @@ def draw_demo(studio: Studio) -> None:
 
 
 def draw_vectors(studio: Studio) -> None:
-    """What networks on vectors see: the same drawing as in a notebook, less its empty margins."""
+    """Inputs of vector networks: the same drawing as in a notebook, without its empty margins."""
     from l5kit.configs import load_training_config
     from l5kit.data import ChunkedDataset, LocalDataManager
     from l5kit.dataset import EgoDatasetVectorized
@@ -403,12 +403,12 @@ def draw_vectors(studio: Studio) -> None:
 
 
 def draw_observations(studio: Studio) -> None:
-    """What a driver of an environment may see."""
+    """Observations of an environment."""
     runpy.run_path(str(FOLDER / "draw_observations.py"))["main"](str(studio.city), 16, 60)
 
 
 def draw_traffic(studio: Studio) -> None:
-    """The same moment among two populations."""
+    """The same moment in two populations of traffic."""
     place = ["--scene", str(LETS_IN["scene"]), "--frame", str(LETS_IN["frame"]), "--plans", "--no-caption"]
     for name, path in (("idm", studio.failing), ("yielding", studio.yielding)):
         for theme, ending in THEMES.items():
@@ -433,7 +433,7 @@ def draw_towns(studio: Studio) -> None:
 
 
 def draw_errors(studio: Studio) -> None:  # noqa: ARG001 - it is drawn from a table of the documents
-    """The errors of ten networks beside the best baseline, from the table of the results."""
+    """The errors of ten networks next to the best baseline, from the table of the results."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -454,7 +454,7 @@ def draw_errors(studio: Studio) -> None:  # noqa: ARG001 - it is drawn from a ta
 
 
 def draw_drivers(studio: Studio) -> None:  # noqa: ARG001 - it is drawn from a table of the documents
-    """The scores of planners among replayed and reacting agents, from the tables of the results."""
+    """The scores of planners with replayed and with reacting agents, from the tables of the results."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -487,7 +487,7 @@ ROW_PX, STACK_PX = 15, 130
 
 
 def draw_records(studio: Studio) -> None:  # noqa: ARG001 - it needs none of its folders
-    """The four arrays of a log: a scene names rows of frames, a frame rows of agents and of lights."""
+    """The four arrays of a log: scenes refer to rows of frames, frames to rows of agents and of lights."""
     parts = []
 
     def stack(name: str, note: str, x: int, y: int, num_rows: int, chosen: range, inner: int | None = None) -> None:
@@ -554,12 +554,12 @@ def draw_routes(studio: Studio) -> None:
 
 
 def draw_recovery(studio: Studio) -> None:
-    """Perturbed states and the ways back."""
+    """Perturbed states and the ways back to the log."""
     runpy.run_path(str(FOLDER / "draw_recovery.py"))["main"](str(studio.city), 19, 60)
 
 
 def draw_route(studio: Studio) -> None:
-    """A route that the map finds between two positions, over the lanes around it."""
+    """A route found by the map between two positions, over the lanes around it."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -602,7 +602,7 @@ def draw_moves(studio: Studio) -> None:
     from l5kit.geometry.box import compute_box_corners
 
     map_api = open_map(find_dataset_files(studio.city))
-    across = np.array([[0.0, -1.0], [1.0, 0.0]])  # north becomes right, as the street is wider than high then
+    across = np.array([[0.0, -1.0], [1.0, 0.0]])  # turned so that north is right, as the street is wider than high then
     figure, axes = plt.subplots(figsize=(8, 2.9), layout="constrained")
     for lane in map_api.bounds_info["lanes"]["ids"]:
         sides = map_api.get_lane_coords(lane)
@@ -629,7 +629,7 @@ def draw_moves(studio: Studio) -> None:
 
 
 def draw_scene_page(studio: Studio) -> None:
-    """A page on Bokeh, as write_scene_page makes it."""
+    """A page on Bokeh, made by write_scene_page."""
     from l5kit.data import ChunkedDataset, find_dataset_files, open_map
     from l5kit.visualization import write_scene_page, zarr_to_visualizer_scene
 
@@ -651,11 +651,11 @@ def draw_scene_page(studio: Studio) -> None:
 
 
 PICTURES = {name.removeprefix("draw_"): draw for name, draw in list(globals().items()) if name.startswith("draw_")}
-"""What draws each picture, or group of pictures, by its name."""
+"""Function that draws each picture, or group of pictures, by its name."""
 
 
 def main() -> None:
-    """Draw the pictures that are named, or all."""
+    """Draw the named pictures, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *PICTURES], help="default: all")
     parser.add_argument("--work", type=Path, default=FOLDER.parent / "build" / "pictures")

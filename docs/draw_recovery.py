@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draw ``images/recovery.png``: perturbed states of one frame of a log, and how the AV drives back from them.
+"""Drawing of ``images/recovery.png``: perturbed states of one frame of a log, and how the AV drives back from them.
 
 Usage: python docs/draw_recovery.py CITY SCENE FRAME, with a folder of ``l5kit synth``; needs matplotlib. The picture
-is of scene 19, frame 60 of ``l5kit synth city --seed 9107 --scenes 24``.
+shows scene 19, frame 60 of ``l5kit synth city --seed 9107 --scenes 24``.
 """
 
 import sys
@@ -30,14 +30,14 @@ SHOWN_M = ((-10.0, 22.0), (-6.5, 4.5))
 
 
 def path_of(sample, agent_from_world):
-    """Return where a sample has the AV in the frame of the log's AV, oldest first, and the row of the current step."""
+    """Return the positions of a sample in the frame of the logged AV, oldest first, and the row of the current step."""
     from_sample = agent_from_world @ sample["world_from_agent"]
     past = sample["history_positions"][sample["history_availabilities"] > 0]
     return transform_points(np.concatenate([past[::-1], sample["target_positions"]]), from_sample), len(past) - 1
 
 
 def draw(path, now, left, right, **style):
-    """Draw where the AV was and will be, and how fast."""
+    """Draw past and future positions of the AV, and its speed."""
     left.plot(*path[now:].T, linewidth=1.3, **style)
     left.plot(*path[: now + 1].T, **{**style, "linestyle": style.get("linestyle", ":"), "label": None})
     speeds = np.linalg.norm(np.diff(path, axis=0), axis=1) / STEP_S

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draw ``images/routes.png``: the route in a vector sample and in a raster.
+"""Drawing of ``images/routes.png``: the route in a vector sample and in a raster.
 
 Usage: python docs/draw_routes.py CITY SCENE FRAME, with a folder of ``l5kit synth``; needs matplotlib. The picture
-is of scene 16, frame 60 of ``l5kit synth city --seed 9107 --scenes 24``.
+shows scene 16, frame 60 of ``l5kit synth city --seed 9107 --scenes 24``.
 """
 
 import sys
@@ -29,7 +29,7 @@ SHOWN_M = ((-25.0, 75.0), (-45.0, 45.0))
 
 
 def draw_vectors(axes, sample):
-    """Draw lanes, route, agents and goal of a vector sample, seen from the AV."""
+    """Draw lanes, route, agents and goal of a vector sample in the frame of the AV."""
     for line, is_there in zip(sample["lanes"], sample["lanes_availabilities"], strict=True):
         axes.plot(*line[is_there, :2].T, color="#a6b0bc", linewidth=0.8, zorder=1)
     is_there = sample["route_availability"]
@@ -51,7 +51,7 @@ def draw_vectors(axes, sample):
     )
     for box, place in zip(corners, sample["all_other_agents_route_places"][rows], strict=True):
         axes.add_patch(Polygon(box, color="tab:orange" if place[5] else "#1f77b4", zorder=6))
-        if 0 < place[0] < 50 and (place[5] or 5 < place[1] < 12):  # more texts would lie over each other
+        if 0 < place[0] < 50 and (place[5] or 5 < place[1] < 12):  # more texts would overlap
             text = f"{place[0]:.0f} m, {place[1]:+.0f} m"
             axes.annotate(
                 text, box.mean(axis=0), (8, 8), textcoords="offset points", fontsize=7, zorder=7, bbox=BEHIND_TEXT

@@ -1,4 +1,4 @@
-"""Pages made of files elsewhere: the notes of each version, how to work on l5kit, and cards of networks that ship."""
+"""Pages made of files outside this folder: release notes, how to work on l5kit, and cards of the networks that ship."""
 
 import re
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ def included_pages() -> dict[str, str]:
     """Return the text of each page by its path in the site."""
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
     contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    # the cards as they lie beside the weights; they have no links to other files
+    # the cards next to the weights; they have no links to other files
     cards = {f"weights/{path.parent.name}.md": path.read_text("utf-8") for path in WEIGHTS.glob("*/README.md")}
     return release_pages(changelog) | {"contributing.md": seen_from(contributing, up="")} | cards
 
 
 def release_pages(changelog: str) -> dict[str, str]:
-    """Return a page of notes for each version of a changelog, and their list."""
+    """Return a page of notes for each version of a changelog, and the list of versions."""
     pages = {f"releases/{version}.md": seen_from(text, up="../") for version, _, text in _sections(changelog)}
     lines = [f"- [l5kit {version}]({version}.md), {date}" for version, date, _ in _sections(changelog)]
     head = ["# Releases", "", "What a user notices of each version, the newest first.", ""]

@@ -1,4 +1,4 @@
-"""Sections that are on another page, or under another heading, than they once were: old address to new one."""
+"""Moved sections: old address to new one, for sections that are now on another page or under another heading."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
-"""Public modules of l5kit and their names, read from the source without importing it.
+"""Public names of l5kit by module, read from the source without importing it.
 
-Public is what packages hand on (``__all__`` of their ``__init__.py``, or all of the ``__init__.pyi`` beside it), and
-what modules of 1.5 have. Other modules show those of their names that one of these hands on; without any, they have
-no page.
+The names that packages re-export (``__all__`` of their ``__init__.py``, or all of the ``__init__.pyi`` next to it) are
+public, and those of modules of 1.5. Other modules list those of their names that one of these re-exports; modules
+without any have no page.
 """
 
 import ast
@@ -18,16 +18,16 @@ MODULES_OF_1_5 = frozenset(json.loads((SOURCE.parent / "tests/structure/surface.
 
 @dataclass(frozen=True)
 class Module:
-    """A public module: what it defines, and what it hands on from others.
+    """A public module: what it defines, and what it re-exports.
 
     Attributes:
         name: With dots, such as ``l5kit.data.filter``.
         is_package: Whether it is a folder.
         summary: The first paragraph of its docstring.
         defined: The first paragraph of the docstring of each of its public names, in the order of the file.
-        handed_on: Where each public name that another module of l5kit defines is imported from.
+        handed_on: Module that each re-exported name is imported from.
         together: The public names of each assignment to several at once, with its code.
-        unknown: Names that are asked for or in ``__all__``, and are nowhere, neither here nor imported.
+        unknown: Requested names, or names in ``__all__``, that are neither defined here nor imported.
     """
 
     name: str
@@ -51,7 +51,7 @@ def public_modules() -> dict[str, Module]:
     paths = {name: path for name, path in sorted(paths.items()) if _may_be_public(name)}
     doors = {name: _read(name, path) for name, path in paths.items() if _is_door(name, path)}
 
-    # what a door hands on is public where it is defined, and in modules that lead there
+    # a re-exported name is public where it is defined, and in the modules on the way there
     modules, asked = dict(doors), list(doors.values())
     while asked:
         wanted: dict[str, set[str]] = {}
@@ -70,7 +70,7 @@ def public_modules() -> dict[str, Module]:
 
 
 def origin(full_name: str) -> str:
-    """Return where a name is defined, through all modules that hand it on."""
+    """Return the module that defines a name, through all modules that re-export it."""
     module, _, name = full_name.rpartition(".")
     found = public_modules().get(module)
     return origin(found.handed_on[name]) if found and name in found.handed_on else full_name
@@ -87,7 +87,7 @@ def _may_be_public(name: str) -> bool:
 
 
 def _is_door(name: str, path: Path) -> bool:
-    """Whether a module says itself what is public: a package, or a module of 1.5."""
+    """Whether a module declares its public names itself: a package, or a module of 1.5."""
     return path.name == "__init__.py" or name in MODULES_OF_1_5
 
 
@@ -99,7 +99,7 @@ def _holds(name: str, named: list[str]) -> bool:
 def _read(name: str, path: Path, public: set[str] | None = None) -> Module:
     """Read a module; its public names are ``public``, or those that it lists, or all without an underscore."""
     tree = ast.parse(path.read_text("utf-8"))
-    stub = path.with_suffix(".pyi")  # of a package whose names are loaded when they are first used
+    stub = path.with_suffix(".pyi")  # of a package whose names are loaded on first use
     handing_on = ast.parse(stub.read_text("utf-8")) if stub.is_file() else tree
     imported, defined = dict(_imported(handing_on, name)), dict(_defined(tree))
     ours = {key for key, source in imported.items() if source.startswith("l5kit.")}
@@ -133,7 +133,7 @@ def _imported(tree: ast.Module, package: str) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             if node.level and node.module is None:
-                continue  # modules, which have pages of their own
+                continue  # modules, which have their own pages
             module = f"{package}.{node.module}" if node.level else node.module
             yield from ((alias.asname or alias.name, f"{module}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Import):
@@ -141,7 +141,7 @@ def _imported(tree: ast.Module, package: str) -> Iterator[tuple[str, str]]:
 
 
 def _defined(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Names that are defined at the top, each with the first paragraph of its docstring."""
+    """Names defined at the top level, each with the first paragraph of its docstring."""
     for node, following in zip(tree.body, [*tree.body[1:], None], strict=True):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name, _first_paragraph(ast.get_docstring(node))
@@ -150,7 +150,7 @@ def _defined(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _together(tree: ast.Module, public: set[str]) -> Iterator[tuple[list[str], str]]:
-    """Assignments to a tuple, of which tools that read docstrings take no notice."""
+    """Assignments to a tuple, which tools that read docstrings ignore."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
             yield [name for name in _targets(node) if name in public], ast.unparse(node)
@@ -163,6 +163,6 @@ def _targets(node: ast.stmt) -> list[str]:
 
 
 def _text_of(node: ast.stmt | None) -> str:
-    """The docstring that a constant has below it."""
+    """The docstring below a constant."""
     is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     return _first_paragraph(node.value.value) if is_text else ""

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Publisher of a built site beside those of other versions, between which its pages then let readers choose.
+"""Publication of a built site next to those of other versions, with a choice of versions on its pages.
 
 Usage: python docs/publish_version.py site FOLDER
 
-FOLDER gets a folder named after the version, ``versions.json`` with all of them, the newest first, and an
-``index.html`` that leads to the newest. Any server of files serves it.
+FOLDER gets a folder named after the version, ``versions.json`` with all versions, newest first, and an ``index.html``
+that redirects to the newest. Any file server can serve it.
 """
 
 import json
@@ -22,7 +22,7 @@ _REDIRECT = (
 
 
 def publish(site: Path, folder: Path, version: str) -> None:
-    """Put a built site into the folder of all versions, in place of an older one of the same version."""
+    """Put a built site into the folder of all versions, replacing an older one of the same version."""
     target, fresh = folder / version, folder / f".{version}.part"
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(fresh, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Pages of the reference: one for each public module, with every public name."""
+"""Reference pages: one for each public module, with every public name."""
 
 import posixpath
 from collections.abc import Iterator
@@ -31,17 +31,17 @@ def page_path(module: str) -> str:
 
 
 def link_to(module: str, *, seen_from: str) -> str:
-    """Return the link to the page of a module that a page at a path of the site has."""
+    """Return the link from a page at a path of the site to the page of a module."""
     return posixpath.relpath(page_path(module), posixpath.dirname(seen_from))
 
 
 def children(package: str) -> list[str]:
-    """Return the public modules that lie in a package itself, sorted."""
+    """Return the public modules directly in a package, sorted."""
     return [name for name in public_modules() if name.rpartition(".")[0] == package]
 
 
 def missing_names() -> list[str]:
-    """Return public names that no page has: listed in ``__all__`` but found nowhere."""
+    """Return public names without a page: listed in ``__all__`` but found nowhere."""
     modules = public_modules()
     handed_on = [origin(source) for module in modules.values() for source in module.handed_on.values()]
     lost = [name for name in handed_on if name.rpartition(".")[2] not in _defined_in(name.rpartition(".")[0])]
@@ -129,5 +129,5 @@ def _module_table(names: list[str], seen_from: str) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    """Text of a docstring, as Markdown in a table: roles and double backticks become code."""
+    """Text of a docstring as Markdown for a table: roles and double backticks become code."""
     return plain_roles(text).replace("``", "`").replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""Hooks of the site: pages that are made from the code and from other files, and links that lead out of the docs.
+"""Hooks of the site: pages made from the code and from other files, and links that lead out of the docs.
 
 mkdocs calls the functions ``on_*`` (``hooks`` in ``mkdocs.yml``). Nothing is written into this folder.
 """
@@ -30,7 +30,7 @@ _NOTEBOOK_LINK = re.compile(r"\]\((?:\.\./)+examples/notebooks/(?=\w+\.ipynb)")
 _CARD_LINK = re.compile(r"\]\((?:\.\./)+src/l5kit/weights/(?P<name>\w+)/README\.md")
 _NAMED_AS_FILE = re.compile(r"\[(?P<page>\w+\.md)\]\((?=(?P=page))")
 _MADE_FROM_CODE = {"src/l5kit": "reference/index.md", "src/l5kit/cli": "reference/command.md"}
-"""Pages that a link to the code leads to in the site, as it leads to the code elsewhere."""
+"""Pages of the site for links to the code, which elsewhere lead to the code itself."""
 _LINK_OUT = re.compile(r"\]\((?P<path>(?:\.\./)+[^)#\s]+)")
 
 _FOLLOW_MOVED = """// Old addresses of sections that are on another page now; made by docs/site_hooks.py.
@@ -44,7 +44,7 @@ _FOLLOW_MOVED = """// Old addresses of sections that are on another page now; ma
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Fill the navigation, and offer other versions where the site is one of several."""
+    """Fill the navigation, and offer other versions if the site is one of several."""
     config.nav = filled_nav(config.nav, generated_nav())
     if os.environ.get("L5KIT_DOCS_VERSIONED"):
         config.extra["version"] = {"provider": "mike"}
@@ -53,7 +53,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 @event_priority(100)  # before mkdocs-jupyter looks for notebooks
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are no files of this folder."""
+    """Add the pages that are not files of this folder."""
     for path, text in generated_pages().items():
         files.append(File.generated(config, path, content=text))
     for path in notebooks():
@@ -66,13 +66,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def address_of(link: str) -> str:
-    """Return the address in the site of a page of this folder, ``logs.md#facts`` say."""
+    """Return the address in the site of a page of this folder, such as ``logs.md#facts``."""
     page, hash_sign, anchor = link.partition("#")
     return page.removesuffix("index.md").removesuffix(".md") + "/" + hash_sign + anchor
 
 
 def search_boost(page: str) -> float:
-    """Return how much a page counts in the search: guides above packages, these above the modules inside them."""
+    """Return the weight of a page in the search: guides above packages, these above the modules inside them."""
     module = page.removesuffix("/index.md").removesuffix(".md").removeprefix("reference/")
     if module.startswith("l5kit"):
         return 1.0 if module.count(".") <= 1 else 0.2
@@ -80,7 +80,7 @@ def search_boost(page: str) -> float:
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
-    """Show why a block is not run, name pages by their titles, and lead links out of the docs to the repository."""
+    """Show why a block is not run, name pages by their titles, and point links out of the docs to the repository."""
     page.meta.setdefault("search", {"boost": search_boost(page.file.src_uri)})
     markdown = _NAMED_AS_FILE.sub(lambda found: f"[{title_of(found['page'])}](", markdown)
     markdown = _NOT_RUN.sub(r'<p class="not-run">Not run in the tests:\g<reason></p>\n', markdown)
@@ -92,23 +92,23 @@ def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
 
 
 def title_of(page: str) -> str:
-    """Return the first heading of a page of this folder, or its name where there is no such page."""
+    """Return the first heading of a page of this folder, or its name if there is no such page."""
     path = ROOT / "docs" / page
     return path.read_text("utf-8").partition("# ")[2].partition("\n")[0] if path.exists() else page
 
 
 def generated_pages() -> dict[str, str]:
-    """Return the text of every page that is no file of this folder, by its path."""
+    """Return the text of every page that is not a file of this folder, by its path."""
     return reference_pages() | {"reference/command.md": command_page()} | included_pages()
 
 
 def notebooks() -> list[Path]:
-    """Return the notebooks that are shown with their stored outputs."""
+    """Return the notebooks shown with their stored outputs."""
     return sorted(NOTEBOOKS.glob("*.ipynb"))
 
 
 def generated_nav() -> dict[str, list[object]]:
-    """Return the generated parts of the navigation, by the word that stands for each in ``mkdocs.yml``."""
+    """Return the generated parts of the navigation, by their placeholders in ``mkdocs.yml``."""
     return {
         "NOTEBOOKS": [f"notebooks/{path.name}" for path in notebooks()],
         "REFERENCE": reference_nav(),
@@ -118,7 +118,7 @@ def generated_nav() -> dict[str, list[object]]:
 
 
 def filled_nav(entry: object, parts: dict[str, list[object]]) -> object:
-    """Return the navigation with its words replaced, less titles without a page."""
+    """Return the navigation with its placeholders replaced, without titles that have no page."""
     if isinstance(entry, list):
         return [filled for filled in (filled_nav(value, parts) for value in entry) if filled]
     if isinstance(entry, dict):
@@ -127,7 +127,7 @@ def filled_nav(entry: object, parts: dict[str, list[object]]) -> object:
 
 
 def link_out(folder: str, target: str) -> str:
-    """Return the address in the repository of a file that a page in ``folder`` links to; it has to exist."""
+    """Return the address in the repository of a file that a page in ``folder`` links to; the file must exist."""
     path = posixpath.normpath(posixpath.join(folder, target))
     if path in _MADE_FROM_CODE:
         return posixpath.relpath(posixpath.join("docs", _MADE_FROM_CODE[path]), folder)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print the documents that are made of tables in the code, into this folder.
+"""Generation of the documents that are made of tables in the code, into this folder.
 
 Usage: python docs/write_tables.py
 """
@@ -22,11 +22,11 @@ _TITLES = {
 
 
 _BY_HAND = "## Routes"
-"""Heading from which on ``samples.md`` is written by hand."""
+"""Heading in ``samples.md`` from which on it is written by hand."""
 
 
 def samples_page() -> str:
-    """Return ``samples.md``: what each key of a sample holds, and behind it what is written there by hand."""
+    """Return ``samples.md``: the content of each sample key, followed by the part that is written by hand."""
     _, heading, by_hand = (FOLDER / "samples.md").read_text(encoding="utf-8").partition(f"\n{_BY_HAND}\n")
     return "\n".join(_sample_lines()) + "\n" + heading + by_hand
 
@@ -108,7 +108,7 @@ def _with_table(name: str, metrics: Sequence[MetricFacts]) -> str:
 
 
 PAGES = {"samples.md": samples_page, "closed_loop_scores.md": scores_page, "reference/epdms.md": epdms_page}
-"""What prints each document, by its name."""
+"""Function that returns each document, by its name."""
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
