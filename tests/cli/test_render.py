@@ -309,7 +309,7 @@ def test_a_place_that_cannot_be_written_is_named_before_anything_is_read(
         pytest.param(["--out", "a.mp4", "--frame", 5], "a .gif or .mp4 several --frames", id="one frame of a film"),
         pytest.param(["--out", "a.mp4", "--fps", 101], "'--fps'", id="too fast"),
         pytest.param(["--out", "a.mp4", "--fps", 0], "'--fps'", id="too slow"),
-        pytest.param(["--out", "a.mp4", "--map-type", "x"], "'x' is not one of semantic, satellite", id="map kind"),
+        pytest.param(["--out", "a.mp4", "--map-type", "x"], "'x' is not one of semantic, satellite, box", id="kind"),
     ],
 )
 def test_a_wrong_call_says_what_is_allowed(l5kit, tmp_path, monkeypatch, arguments, said):

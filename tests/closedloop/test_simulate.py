@@ -300,7 +300,7 @@ def test_a_network_drives_as_its_checkpoint_does(city, tmp_path):
     )
     named = {"planner": f"{tmp_path}/mine.py:make", "planner_cfg": model.config.mapping, "options": few}
     assert simulate(city, tmp_path / "named", **named).frames_table.read_bytes() == from_file.frames_table.read_bytes()
-    with pytest.raises(InvalidArgumentError, match=r"planner_cfg is None, but the network"):
+    with pytest.raises(InvalidArgumentError, match=r"planner_cfg is None, but the network .* needs"):
         simulate(city, tmp_path / "none", planner=named["planner"], options=few)
 
     # the same weights are the same planner, different ones are not
@@ -314,7 +314,7 @@ def test_a_network_drives_as_its_checkpoint_does(city, tmp_path):
 
 def test_a_network_needs_the_configuration_of_its_samples(city, tmp_path):
     torch = pytest.importorskip("torch")
-    with pytest.raises(InvalidArgumentError, match="planner_cfg is None, but the network Linear needs"):
+    with pytest.raises(InvalidArgumentError, match="planner_cfg is None, but the network Linear needs the"):
         simulate(city, tmp_path / "out", planner=torch.nn.Linear(2, 2), options=options())
     with pytest.raises(InvalidArgumentError, match="planner must be a torch network or an object with a method"):
         simulate(city, tmp_path / "out", planner=3, options=options())

@@ -105,7 +105,7 @@ def test_workers_with_another_version_are_refused(workers, monkeypatch):
 @pytest.mark.parametrize("engine", ["threads", "processes", Engine.PROCESSES])
 def test_a_machine_has_no_address(engine):
     with (
-        pytest.raises(InvalidArgumentError, match=f"address is 'tcp://head:1', but engine '{engine}' has no"),
+        pytest.raises(InvalidArgumentError, match=f"address is 'tcp://head:1', but engine '{engine}' has no address"),
         open_workers(engine, address="tcp://head:1"),
     ):
         pass

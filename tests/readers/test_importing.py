@@ -299,7 +299,7 @@ FEWER = "the maps of the first 4 scenes have more than 140 bytes, .*--max-scenes
 
 @pytest.mark.parametrize(
     ("most", "message", "num_read"),
-    [(140, FEWER, 4), (1000, "the map larger than 1,000 bytes", 6)],
+    [(140, FEWER, 4), (1000, "makes the map larger than 1,000 bytes", 6)],
     ids=["while reading", "while writing"],
 )
 def test_a_map_that_is_too_large_is_told_before_logs_are_written(tmp_path, monkeypatch, most, message, num_read):

@@ -201,7 +201,7 @@ def test_a_training_does_not_go_on_with_other_data(train, city, tmp_path):
     other = edit_dataset(city, tmp_path / "other", FewerAgents(share=0.5)).path
     cfg = driver_config(tmp_path, total_steps=64)
     for folders in ({"data_folder": other}, {"data_folder": city, "eval_data_folder": other}):
-        with pytest.raises(InvalidArgumentError, match=r"data has the digest \w+, but the training"):
+        with pytest.raises(InvalidArgumentError, match=r"data has the digest \w+, but the training to be resumed"):
             train_driver(cfg, done.folder, **folders, resume=True)
     assert (done.folder / "receipt.json").is_file()
     assert train(resume=True, total_steps=64)[0].num_steps == 64

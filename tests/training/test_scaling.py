@@ -290,7 +290,7 @@ def test_a_file_goes_only_when_a_better_one_is_whole(tmp_path):
         ({"compile": True, "strategy": "fsdp"}, "compile: not supported with strategy 'fsdp'"),
         (
             {"precision": "16-mixed", "strategy": "fsdp"},
-            "precision: expected 32-true or bf16-mixed with",
+            "precision: expected 32-true or bf16-mixed with strategy 'fsdp'",
         ),
         ({"accumulate_grad_batches": 0}, "accumulate_grad_batches: expected a whole number from 1 to 100000, got 0"),
         ({"strategy": "ddq"}, "strategy: expected 'auto' or 'ddp' or 'fsdp'"),

@@ -214,7 +214,9 @@ def test_a_size_of_blocks_that_is_none_is_told(tmp_path, size):
     squares_of(Counts([]), tmp_path / "job")
     stage = tmp_path / "job" / "0-scene" / "stage.json"
     stage.write_text(json.dumps(json.loads(stage.read_text()) | {"block_size": size}))
-    with pytest.raises(InvalidArgumentError, match=r"of 0-scene/stage\.json must be an integer of at least 1"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"block_size of 0-scene/stage\.json must be an integer of at least 1"
+    ):
         squares_of(Counts([]), tmp_path / "job")
 
 

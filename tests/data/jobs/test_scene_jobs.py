@@ -247,7 +247,9 @@ def test_the_death_of_a_worker_without_a_task_fails_no_task():
 
 @pytest.mark.process
 def test_what_cannot_be_sent_is_carried_out_here_and_that_is_said(processes):
-    with pytest.warns(RuntimeWarning, match="one after the other.*HoldsALock and its data cannot be sent"):
+    with pytest.warns(
+        RuntimeWarning, match="one after the other in this process.*HoldsALock and its data cannot be sent"
+    ):
         parts = list(map_scenes(HoldsALock(a_lock()), range(23), processes))
     assert [square for part in parts for square in part] == SQUARES
 
