@@ -26,7 +26,7 @@ from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
 _COLOURS = (
     "The AV is red, cars are blue, cyclists violet and pedestrians light blue; lines are their past and their future. "
-    "The teal line is what the planner intends, outlines are where the recorded log has the AV and others."
+    "The teal line is the plan; outlines are the positions of the AV and others in the recorded log."
 )
 
 DEMO_FILES: Final = ("drive.gif", "failure.png", "drive.html", "index.html")
@@ -100,7 +100,7 @@ def write_demo_folder(
     failure_path.unlink(missing_ok=True)
     if failure is not None:
         write_png(failure_path, failure.picture)
-        caption = f"The same scenes, driven by {failing.scores['planner']}. Of boxes that overlap, both are seen."
+        caption = f"The same scenes, driven by {failing.scores['planner']}. Where boxes overlap, both are visible."
         figures.append(PageFigure(failure_path, failure.title, caption))
 
     # the drive of the film in the viewer, and a page with all numbers
